@@ -1,0 +1,1 @@
+"""Pure evaluators: (turn, reply) -> outcomes; one per file."""

@@ -1,0 +1,1 @@
+"""The gate: quantize, serve, replay, evaluate, decide, report."""

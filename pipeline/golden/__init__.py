@@ -1,0 +1,1 @@
+"""Loading and checking golden sets."""

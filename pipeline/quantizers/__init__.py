@@ -1,0 +1,1 @@
+"""How a recipe becomes a candidate checkpoint."""

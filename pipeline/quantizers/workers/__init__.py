@@ -1,0 +1,1 @@
+"""Scripts that run inside the quantizer environments, never imported by the pipeline."""

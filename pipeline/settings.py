@@ -1,0 +1,208 @@
+"""Settings: YAML files under ``configs/``, validated, with errors that name file, line and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pipeline.errors import RecipeError, SettingsError
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+CONFIGS = PROJECT_ROOT / "configs"
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+class _Facts(BaseModel):
+    """Base of all settings: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# --- configs/gate.yaml -------------------------------------------------------------------------
+
+
+class Sampling(_Facts):
+    """Decoding parameters sent with every request, the same on both sides."""
+
+    temperature: float = Field(0.0, ge=0, le=2)
+    max_tokens: int = Field(256, ge=1, description="most tokens generated per turn")
+    seed: int = 0
+
+
+class ReplaySettings(_Facts):
+    """How turns are sent."""
+
+    concurrency: int = Field(8, ge=1, le=1024, description="requests in flight")
+    timeout_s: float = Field(300, gt=0, description="seconds before one request counts as failed")
+    attempts: int = Field(2, ge=1, le=5, description="tries per turn when the server gives no answer")
+
+
+class MetricPolicy(_Facts):
+    """What is demanded of one metric, set before the run."""
+
+    gating: bool = True
+    margin: Share = Field(description="largest true loss we are willing to ship, as a share (0.03 = 3 pp)")
+    floor: Share = Field(0.0, description="lowest pass rate at which the baseline is a yardstick")
+
+
+class GateSettings(_Facts):
+    """``configs/gate.yaml``: the decision policy, fixed before any candidate is measured."""
+
+    alpha: float = Field(0.05, gt=0, lt=0.5, description="one-sided error rate of each limit")
+    anomalous_gain: Share = Field(0.05, description="a proven gain beyond this is INVALID, not good news")
+    sampling: Sampling = Sampling()
+    replay: ReplaySettings = ReplaySettings()
+    metrics: dict[str, MetricPolicy] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _some_metric_gates(self) -> GateSettings:
+        if not any(metric.gating for metric in self.metrics.values()):
+            raise ValueError("no metric is gating: such a gate would accept anything")
+        return self
+
+
+# --- configs/serving/*.yaml --------------------------------------------------------------------
+
+
+class ServingSettings(_Facts):
+    """Engine flags, identical for baseline and candidate. Names follow ``vllm serve --help``."""
+
+    max_model_len: int = Field(8192, ge=128, description="tokens, prompt and reply together")
+    dtype: Literal["auto", "bfloat16", "float16"] = "bfloat16"
+    kv_cache_dtype: str = "auto"
+    tool_call_parser: str = "hermes"
+    chat_template: str | None = Field(None, description="a file; none: the checkpoint's own template")
+    tensor_parallel_size: int = Field(1, ge=1)
+    gpu_memory_utilization: float = Field(0.90, gt=0, le=1)
+    max_num_seqs: int = Field(64, ge=1)
+    enable_prefix_caching: bool = True
+    enforce_eager: bool = False
+    seed: int = 0
+    cpu_kv_cache_gib: int = Field(2, ge=1, description="KV cache on a machine without GPU, GiB")
+    startup_timeout_s: float = Field(900, gt=0)
+    extra_args: tuple[str, ...] = Field((), description="further engine flags, passed as they are")
+
+
+# --- configs/recipes/*.yaml --------------------------------------------------------------------
+
+
+class Calibration(_Facts):
+    """How much calibration text is read from ``golden_sets/calibration/``."""
+
+    samples: int = Field(ge=1)
+    max_tokens: int = Field(ge=16, description="tokens kept of each sample")
+
+
+class Recipe(_Facts):
+    """How to quantize: one file in ``configs/recipes/``."""
+
+    name: str = ""
+    description: str
+    backend: Literal["llmcompressor"] = "llmcompressor"
+    method: Literal["rtn", "gptq"]
+    scheme: Literal["FP8_DYNAMIC", "W8A8", "W4A16"]
+    group_size: int | Literal["auto"] | None = Field(
+        None, description="weights per scale; auto: the largest of 128, 64, 32 that divides every input dimension"
+    )
+    smoothquant: float | None = Field(None, ge=0, le=1, description="SmoothQuant migration strength, if used")
+    dampening: float = Field(0.01, gt=0, description="GPTQ: share of the mean Hessian diagonal added to it")
+    ignore: tuple[str, ...] = ("lm_head",)
+    calibration: Calibration | None = None
+    hardware: str = Field("", description="what the format is for, for people")
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Recipe:
+        if (self.method == "gptq" or self.smoothquant is not None) and self.calibration is None:
+            raise ValueError(f"method {self.method!r} needs a 'calibration' section")
+        if (self.scheme == "W4A16") != (self.group_size is not None):
+            raise ValueError("group_size belongs to W4A16, and W4A16 needs it")
+        return self
+
+
+# --- loading -----------------------------------------------------------------------------------
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+def _line_of(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
+    """Line (from 1) of the deepest part of ``location`` that the document has."""
+    line = 1 if node is None else node.start_mark.line + 1
+    for part in location:
+        following: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == str(part):
+                    following, line = value, key.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            following = node.value[part]
+            line = following.start_mark.line + 1
+        if following is None:
+            break
+        node = following
+    return line
+
+
+def load_settings(path: Path, model: type[SettingsT]) -> SettingsT:
+    """Read and validate one YAML settings file.
+
+    :raises SettingsError: unreadable, not YAML, or invalid; every fault with its line and field.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: cannot read: {error}", "Check the path and the file's permissions.") from error
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: not valid YAML: {error}", "Mend the syntax at the place named.") from error
+    try:
+        return model.model_validate({} if data is None else data)
+    except ValidationError as error:
+        faults = []
+        for fault in error.errors():
+            field = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+            faults.append(f"{path}:{_line_of(node, fault['loc'])}: {field}: {fault['msg']}")
+        fields = ", ".join(model.model_fields)
+        raise SettingsError("\n".join(faults), f"Known fields of this file: {fields}.") from error
+
+
+def load_gate(path: Path | None = None) -> GateSettings:
+    """Load the decision policy (default ``configs/gate.yaml``)."""
+    return load_settings(path or CONFIGS / "gate.yaml", GateSettings)
+
+
+def named_file(kind: str, name: str) -> Path:
+    """Resolve ``name`` to ``configs/<kind>/<name>.yaml``, or to itself when it is a YAML path.
+
+    :raises SettingsError: no such file; the known names are listed.
+    """
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    path = CONFIGS / kind / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in (CONFIGS / kind).glob("*.yaml")))
+        raise SettingsError(f"unknown {kind} name {name!r}", f"Known: {known}; or give the path of a .yaml file.")
+    return path
+
+
+def load_serving(name: str = "default") -> ServingSettings:
+    """Load serving flags by name (``configs/serving/<name>.yaml``) or path."""
+    return load_settings(named_file("serving", name), ServingSettings)
+
+
+def load_recipe(name: str) -> Recipe:
+    """Load a recipe by name (``configs/recipes/<name>.yaml``) or path.
+
+    :raises RecipeError: unknown or invalid.
+    """
+    try:
+        path = named_file("recipes", name)
+        recipe = load_settings(path, Recipe)
+    except SettingsError as error:
+        raise RecipeError(error.message, error.remedy) from error
+    return recipe.model_copy(update={"name": path.stem})

@@ -1,0 +1,1 @@
+"""One module a stage: declared inputs to one output directory."""

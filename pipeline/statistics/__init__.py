@@ -1,0 +1,1 @@
+"""Pure paired statistics: no I/O, nothing of the pipeline above."""

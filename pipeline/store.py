@@ -1,0 +1,128 @@
+"""The store of stage outputs: one directory per (stage, digest of its declared inputs).
+
+A directory under ``stages/<stage>/<key>`` exists only when it is complete: work happens in a
+neighbouring ``.work`` directory under a lock and is renamed in. A stage that keeps partial work
+(``resumable``) finds its earlier ``.work`` directory again; any other starts from an empty one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.digests import digest_of
+from pipeline.errors import DiskSpaceError, RecordError
+from pipeline.settings import PROJECT_ROOT
+
+STAGE_FILE = "stage.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """A complete stage output. ``seconds`` is the time it took when it was made."""
+
+    stage: str
+    key: str
+    path: Path
+    reused: bool
+    seconds: float
+
+
+def home() -> Path:
+    """Where the gate keeps its work: ``$QUANT_GATE_HOME``, else ``.quant-gate`` in the project."""
+    return Path(os.environ.get("QUANT_GATE_HOME") or PROJECT_ROOT / ".quant-gate").resolve()
+
+
+class Store:
+    """Makes or reuses stage outputs below ``root`` (default :func:`home`)."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or home()
+
+    def path_of(self, stage: str, inputs: Mapping[str, Any]) -> Path:
+        """Where the output for these inputs is, or will be."""
+        return self.root / "stages" / stage / digest_of(inputs)[:16]
+
+    def find(self, stage: str, inputs: Mapping[str, Any]) -> StageOutput | None:
+        """The complete output for these inputs, or None."""
+        path = self.path_of(stage, inputs)
+        return _read(stage, path) if path.is_dir() else None
+
+    def make(
+        self,
+        stage: str,
+        inputs: Mapping[str, Any],
+        build: Callable[[Path], None],
+        *,
+        resumable: bool = False,
+        needs_bytes: int = 0,
+    ) -> StageOutput:
+        """Reuse the output for ``inputs``, or have ``build`` fill an empty directory and keep it.
+
+        :param inputs: everything the output depends on, as JSON values.
+        :param resumable: keep what ``build`` wrote when it fails, and hand it to the next try.
+        :param needs_bytes: free bytes demanded before the work starts.
+        :raises DiskSpaceError: not enough room, before or during the work.
+        """
+        final = self.path_of(stage, inputs)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        if final.is_dir():
+            return _read(stage, final)
+        with _locked(final.with_suffix(".lock")):
+            if final.is_dir():  # another run made it while this one waited
+                return _read(stage, final)
+            free = shutil.disk_usage(final.parent).free
+            if free < needs_bytes:
+                raise DiskSpaceError(
+                    f"stage {stage} needs {needs_bytes / 1e9:.1f} GB in {final.parent}, {free / 1e9:.1f} GB are free",
+                    "Free some space (`make clean` removes kept stage outputs) or set QUANT_GATE_HOME elsewhere.",
+                )
+            work = final.with_suffix(".work")
+            if not resumable:
+                shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(exist_ok=True)
+            started = time.time()
+            try:
+                build(work)
+                record = {"stage": stage, "inputs": inputs, "started": started, "seconds": time.time() - started}
+                (work / STAGE_FILE).write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
+            except OSError as error:
+                if not resumable:
+                    shutil.rmtree(work, ignore_errors=True)
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise DiskSpaceError(
+                        f"stage {stage}: no space left in {final.parent}",
+                        "Free some space or set QUANT_GATE_HOME to a larger disk, then run again.",
+                    ) from error
+                raise
+            except BaseException:
+                if not resumable:
+                    shutil.rmtree(work, ignore_errors=True)
+                raise
+            work.rename(final)
+            return StageOutput(stage, final.name, final, False, record["seconds"])
+
+
+def _read(stage: str, path: Path) -> StageOutput:
+    try:
+        record = json.loads((path / STAGE_FILE).read_text(encoding="utf-8"))
+        return StageOutput(stage, path.name, path, True, float(record["seconds"]))
+    except (OSError, ValueError, KeyError) as error:
+        raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock file; the lock dies with the process."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
