@@ -4,6 +4,7 @@
 
     GateError                     exit 30  base of all; a bare one is a broken run
     ├── InputError                exit  2  the user can mend it; nothing was run
+    │   ├── UsageError                     the command line or this machine's set-up is wrong
     │   ├── SettingsError                  a YAML file under configs/ or an option is wrong
     │   ├── ModelError                     unknown model, or a checkpoint that cannot be gated
     │   ├── RecipeError                    unknown recipe, or one that does not fit the checkpoint
@@ -62,6 +63,10 @@ class InputError(GateError):
     """The user's input is wrong; nothing was run."""
 
     exit_code = 2
+
+
+class UsageError(InputError):
+    """The command line or this machine's set-up is wrong."""
 
 
 class SettingsError(InputError):

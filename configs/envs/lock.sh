@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Renew the pinned files from the *.in files and pyproject.toml: `configs/envs/lock.sh UV`.
+# torch's own GPU libraries are left out of the locks: torch pins them exactly, and its CPU build needs none of them.
+set -euo pipefail
+uv=$(realpath "${1:?usage: configs/envs/lock.sh PATH_TO_UV}")
+cd "$(dirname "$0")/../.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+lock() { # NAME ARGUMENT...
+  local name=$1
+  shift
+  "$uv" pip compile -q --universal --python-version 3.11 --no-header --no-annotate "$@" -o "$scratch/$name.txt"
+  grep -vE "^(nvidia-c|nvidia-n[cv][cjst]|cuda-(bindings|pathfinder|toolkit)|triton==)|sys_platform == '(never|win32|emscripten)'" \
+    "$scratch/$name.txt" > "configs/envs/$name.txt"
+}
+lock pipeline pyproject.toml --group dev
+lock serve-cpu --override configs/envs/overrides-cpu.txt configs/envs/serve-cpu.in
+lock quantize --override configs/envs/overrides-cpu.txt configs/envs/quantize.in
+lock serve-cuda --override configs/envs/overrides-cuda.txt configs/envs/serve-cuda.in
