@@ -49,8 +49,7 @@ class Environment:
         digest = hashlib.sha256(f"{sys.version_info[:2]} uv {UV_VERSION} gpu {has_gpu()}".encode())
         sources = [self.pins, *([self.overrides] if self.overrides else [])]
         for project in self.projects:
-            names = [project / "pyproject.toml"] if self.editable else _sources_of(project)
-            sources.extend(names)
+            sources.extend([project / "pyproject.toml"] if self.editable else _sources_of(project))
         for source in sources:
             digest.update(source.relative_to(ROOT).as_posix().encode() + b"\0" + source.read_bytes())
         return digest.hexdigest()
@@ -107,12 +106,16 @@ def python_of(name: str) -> Path:
     own = os.environ.get(f"QUANT_GATE_{name.upper()}_PYTHON")
     if own:
         if not os.access(own, os.X_OK):
-            raise EnvironmentMissing(f"QUANT_GATE_{name.upper()}_PYTHON={own} is not an executable", "Correct or unset it.")
+            raise EnvironmentMissing(
+                f"QUANT_GATE_{name.upper()}_PYTHON={own} is not an executable", "Correct or unset it."
+            )
         return Path(own)
     environment = environments()[name]
     if not environment.is_current():
         state = "was built from other pins" if environment.directory.exists() else "is missing"
-        raise EnvironmentMissing(f"environment {name!r} ({environment.directory.relative_to(ROOT)}) {state}", "Run `make setup`.")
+        raise EnvironmentMissing(
+            f"environment {name!r} ({environment.directory.relative_to(ROOT)}) {state}", "Run `make setup`."
+        )
     return environment.python
 
 
@@ -177,7 +180,7 @@ def _torch_source(uv: Path, log: Path) -> list[str]:
     if has_gpu():
         return []
     links = _find_links()
-    probe = [uv, "pip", "compile", "-q", "--no-deps", "--python", sys.executable, "-"]
+    probe: list[str | Path] = [uv, "pip", "compile", "-q", "--no-deps", "--python", sys.executable, "-"]
     choices: tuple[list[str], ...] = (links, ["--torch-backend", "cpu"])
     for choice in choices:
         wanted = "torch==2.13.0+cpu"
@@ -219,7 +222,8 @@ def setup(names: list[str]) -> None:
     """
     if sys.version_info < MINIMUM_PYTHON:
         raise UsageError(
-            f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old", "Install Python 3.11 or later; `make PYTHON=python3.12`."
+            f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old",
+            "Install Python 3.11 or later; `make PYTHON=python3.12`.",
         )
     logs = ROOT / ".venvs" / "logs"
     with _locked(ROOT / ".venvs" / "setup.lock"):
@@ -233,9 +237,7 @@ def setup(names: list[str]) -> None:
         uv = _uv(logs / "uv.log")
         torch_source = _torch_source(uv, logs / "uv.log") if any(e.overrides for e in stale) else []
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            builds = {
-                pool.submit(_build, e, uv, torch_source, logs / f"{e.name}.log"): e.name for e in stale
-            }
+            builds = {pool.submit(_build, e, uv, torch_source, logs / f"{e.name}.log"): e.name for e in stale}
             for build in concurrent.futures.as_completed(builds):
                 build.result()
                 print(f"setup: {builds[build]} is ready", file=sys.stderr)

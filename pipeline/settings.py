@@ -106,7 +106,8 @@ class Recipe(_Facts):
     method: Literal["rtn", "gptq"]
     scheme: Literal["FP8_DYNAMIC", "W8A8", "W4A16"]
     group_size: int | Literal["auto"] | None = Field(
-        None, description="weights per scale; auto: the largest of 128, 64, 32 that divides every input dimension"
+        None,
+        description="weights per scale; auto: the largest of 128, 64, 32 that divides every input dimension",
     )
     smoothquant: float | None = Field(None, ge=0, le=1, description="SmoothQuant migration strength, if used")
     dampening: float = Field(0.01, gt=0, description="GPTQ: share of the mean Hessian diagonal added to it")

@@ -93,7 +93,8 @@ class Store:
             started = time.time()
             try:
                 build(work)
-                record = {"stage": stage, "inputs": inputs, "started": started, "seconds": time.time() - started}
+                seconds = time.time() - started
+                record = {"stage": stage, "inputs": inputs, "started": started, "seconds": seconds}
                 (work / STAGE_FILE).write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
             except OSError as error:
                 if not resumable:
@@ -109,7 +110,7 @@ class Store:
                     shutil.rmtree(work, ignore_errors=True)
                 raise
             work.rename(final)
-            return StageOutput(stage, final.name, final, False, record["seconds"])
+            return StageOutput(stage, final.name, final, False, seconds)
 
 
 def _read(stage: str, path: Path) -> StageOutput:
