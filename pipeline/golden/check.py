@@ -1,0 +1,96 @@
+"""All checks of a golden set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from evaluators.turn import Outcome, Reply, Status, ToolCall, Turn
+from pipeline.golden.across import Across
+from pipeline.golden.complaints import Complaint
+from pipeline.golden.contamination import SeenText
+from pipeline.golden.examining import Examiner
+from pipeline.golden.manifest import check_manifest
+from pipeline.golden.reading import Record
+from pipeline.golden.source import open_source
+from pipeline.progress import Progress, Silent
+from pipeline.settings import PROJECT_ROOT
+
+MOST_COMPLAINTS = 5_000
+"""Complaints kept; a set with more faults than this is not mended one by one."""
+
+
+def check(root: Path, against: Iterable[Path] = (), progress: Progress | None = None) -> list[Complaint]:
+    """Check a set in one pass and bounded memory; complaints come in file order.
+
+    :param against: JSON-lines files of training data that no golden transcript may stand in, besides
+        ``golden_sets/calibration/*.jsonl``.
+    :raises GoldenSetError: there is no set to check.
+    """
+    show = progress or Silent()
+    source = open_source(root)
+    complaints = list(check_manifest(source))
+    library, found = source.library()
+    complaints += found
+    seen = SeenText()
+    complaints += seen.add_files([*sorted((PROJECT_ROOT / "golden_sets" / "calibration").glob("*.jsonl")), *against])
+    examiner, across = Examiner(library), Across()
+    count = 0
+    for record in source.records():
+        if isinstance(record, Complaint):
+            complaints.append(record)
+            continue
+        count += 1
+        examined = examiner.examine(record)
+        complaints += examined.complaints
+        if examined.turns:
+            complaints += across.add(record, examined.turns)
+            complaints += gold_fails(record, examined.turns)
+            complaints += seen.check(record)
+        if count % 1000 == 0:
+            show.say("check", f"{count} transcripts read, {len(complaints)} complaints")
+        if len(complaints) > MOST_COMPLAINTS:
+            complaints.append(record.complain("", f"stopped here after {len(complaints)} complaints"))
+            return complaints
+    if not count and not complaints:
+        complaints.append(Complaint(source.shown, 0, "", "", "no transcripts in it"))
+    complaints += across.near_duplicates()
+    return complaints
+
+
+def gold_fails(record: Record, turns: Sequence[Turn]) -> Iterator[Complaint]:
+    """Complain about golden replies that fail what their own turn expects."""
+    evaluate = _evaluate()
+    if evaluate is None:
+        return
+    for turn in turns:
+        reply = gold_reply(turn)
+        if reply is None:
+            continue
+        for outcome in evaluate(turn, reply):
+            if outcome.status not in (Status.PASSED, Status.NOT_APPLICABLE):
+                index = turn.id.rpartition("#")[2]
+                why = "; ".join(outcome.evidence[:3])
+                yield record.complain(
+                    f"messages[{index}]",
+                    f"the golden reply itself fails {outcome.metric}: {outcome.label}{': ' + why if why else ''}",
+                )
+
+
+def gold_reply(turn: Turn) -> Reply | None:
+    """The golden assistant message as if a model had sent it; None where none is on record."""
+    content, calls = turn.gold.get("content") or "", turn.gold.get("tool_calls", ())
+    if not content and not calls:
+        return None
+    return Reply(
+        turn_id=turn.id,
+        content=content,
+        tool_calls=tuple(ToolCall(call["function"]["name"], call["function"]["arguments"]) for call in calls),
+        finish_reason="tool_calls" if calls else "stop",
+    )
+
+
+def _evaluate() -> Callable[[Turn, Reply], Sequence[Outcome]] | None:
+    import evaluators
+
+    return getattr(evaluators, "evaluate", None)

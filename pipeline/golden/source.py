@@ -1,0 +1,81 @@
+"""Where a golden set lies, and how its transcripts are read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.digests import tree_digest
+from pipeline.errors import GoldenSetError
+from pipeline.golden.complaints import Complaint
+from pipeline.golden.reading import Library, Record, read_jsonl, read_library
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A golden set on this machine: a directory, or one file of transcripts.
+
+    ``home`` holds ``policies/`` and ``tools/``; ``shown`` is how the set is named in messages.
+    """
+
+    root: Path
+    home: Path
+    shown: str
+    transcripts: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        """The set's name: that of its directory or file."""
+        return self.root.resolve().stem
+
+    def library(self) -> tuple[Library, list[Complaint]]:
+        """The set's policies and tools."""
+        return read_library(self.home, _shown(self.home))
+
+    def records(self) -> Iterator[Record | Complaint]:
+        """All transcripts, file by file in name order, one in memory at a time."""
+        for path in self.transcripts:
+            yield from read_jsonl(path, _shown(path))
+
+    def files(self) -> list[Path]:
+        """All files that the set consists of."""
+        return [
+            *self.transcripts,
+            *sorted((self.home / "policies").glob("*.md")),
+            *sorted((self.home / "tools").glob("*.json")),
+        ]
+
+    def digest(self) -> str:
+        """SHA-256 (hex) over names and contents of all files."""
+        return tree_digest(self.home, self.files())
+
+
+def open_source(root: Path) -> Source:
+    """Find the files of a set.
+
+    :raises GoldenSetError: nothing is there, or no transcripts.
+    """
+    if root.is_file():
+        parent = root.parent
+        home = parent.parent if parent.name == "transcripts" else parent
+        return Source(root, home, _shown(root), (root,))
+    if not root.is_dir():
+        raise GoldenSetError(
+            f"golden set {root}: no such file or directory", "Give a directory with transcripts/*.jsonl, or one file."
+        )
+    transcripts = tuple(sorted((root / "transcripts").glob("*.jsonl")))
+    if not transcripts:
+        raise GoldenSetError(
+            f"golden set {root}: no transcripts/*.jsonl in it",
+            "Put transcripts there, one JSON object a line; docs/golden-sets.md shows how.",
+        )
+    return Source(root, root, _shown(root), transcripts)
+
+
+def _shown(path: Path) -> str:
+    """Relative to the working directory where that is shorter."""
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
