@@ -1,0 +1,101 @@
+"""``quant-gate golden``: check, stats, show, manifest, import."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from pipeline.errors import GoldenSetError
+from pipeline.golden.check import check
+from pipeline.golden.complaints import Complaint, Severity
+from pipeline.golden.load import load
+from pipeline.golden.manifest import MANIFEST, check_manifest, write_manifest
+from pipeline.golden.show import show
+from pipeline.golden.source import open_source
+from pipeline.golden.stats import stats, stats_view
+from pipeline.settings import PROJECT_ROOT, load_gate
+
+golden_app = typer.Typer(help="Golden transcripts: check, count, show and import them.", no_args_is_help=True)
+
+DEFAULT_SET = PROJECT_ROOT / "golden_sets" / "support"
+
+SetArgument = Annotated[Path, typer.Argument(metavar="[SET]", help="A directory, or a file of transcripts.")]
+
+
+@golden_app.command("check")
+def check_command(
+    golden_set: SetArgument = DEFAULT_SET,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="JSON-lines file of training data that no golden transcript may stand in."),
+    ] = None,
+) -> None:
+    """Check a set; exit code 2 when it has errors."""
+    complaints = check(golden_set, against or ())
+    console = Console()
+    for complaint in complaints:
+        style = "red" if complaint.severity is Severity.ERROR else "yellow"
+        console.print(Text.assemble((f"{complaint.severity}: ", style), str(complaint)), soft_wrap=True)
+    errors = sum(complaint.severity is Severity.ERROR for complaint in complaints)
+    _counts(console, golden_set, complaints)
+    if errors:
+        raise typer.Exit(GoldenSetError.exit_code)
+
+
+def _counts(console: Console, golden_set: Path, complaints: list[Complaint]) -> None:
+    found = Counter(complaint.severity for complaint in complaints)
+    errors, warnings = found[Severity.ERROR], found[Severity.WARNING]
+    summary = f"{errors} errors, {warnings} warnings"
+    if errors:
+        console.print(Text(f"{golden_set}: {summary}", "bold red"))
+        return
+    golden = load(golden_set)
+    console.print(
+        f"{golden.name}: {golden.transcript_count:,} transcripts, {golden.scenarios:,} scenarios, "
+        f"{len(golden.turns):,} turns; {summary}",
+        markup=False,
+    )
+    for name, turns in golden.slice_counts.items():
+        console.print(f"  {name:24} {turns:7,} turns", markup=False, highlight=False)
+
+
+@golden_app.command("stats")
+def stats_command(golden_set: SetArgument = DEFAULT_SET) -> None:
+    """Count a set by slice, and say what it can decide for the margins in configs/gate.yaml."""
+    Console().print(stats_view(stats(load(golden_set), load_gate())))
+
+
+@golden_app.command("show")
+def show_command(
+    transcript: Annotated[str, typer.Argument(help="Id of a transcript, or of one of its turns.")],
+    golden_set: SetArgument = DEFAULT_SET,
+) -> None:
+    """Show one conversation with what each turn expects."""
+    Console().print(show(load(golden_set), transcript))
+
+
+@golden_app.command("manifest")
+def manifest_command(
+    golden_set: SetArgument = DEFAULT_SET,
+    write: Annotated[bool, typer.Option("--write", help="Record the files as they now are.")] = False,
+) -> None:
+    """Compare a set with its MANIFEST.json, or write it."""
+    console = Console()
+    if write:
+        console.print(f"wrote {write_manifest(golden_set)}", markup=False)
+        return
+    source = open_source(golden_set)
+    complaints = list(check_manifest(source))
+    for complaint in complaints:
+        console.print(Text(str(complaint)), soft_wrap=True)
+    if not (source.home / MANIFEST).is_file():
+        console.print(f"{source.shown} has no {MANIFEST}", markup=False)
+    elif not complaints:
+        console.print(f"{source.shown} is as its {MANIFEST} says", markup=False)
+    if complaints:
+        raise typer.Exit(GoldenSetError.exit_code)
