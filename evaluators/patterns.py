@@ -1,0 +1,115 @@
+"""Patterns of golden sets: how ``say``, ``never_say`` and policy rules are matched against text.
+
+A pattern is a phrase, or a regular expression after the prefix ``re:``. Both are searched without
+regard to case in :func:`normalise`-d text, so neither typography (curly quotes, full-width digits,
+non-breaking spaces) nor line breaks decide a match. A phrase must stand on word boundaries; in
+scripts that are written without spaces (Chinese, Japanese) there are none, and none are asked for.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from evaluators.runaway import runaway_reason
+
+REGEX_PREFIX = "re:"
+
+# Translated before NFKC, which would turn a lone acute accent into "space + combining accent".
+_TYPOGRAPHY = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4\u02bc\uff07", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad"),
+    }
+)
+_SPACES = re.compile(r"\s+")
+
+
+def normalise(text: str) -> str:
+    """Straight quotes and hyphens, NFKC, no zero-width characters, single spaces, no outer space."""
+    return _SPACES.sub(" ", unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY))).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled pattern; ``source`` is the text it was written as."""
+
+    source: str
+    regex: re.Pattern[str]
+
+    def search(self, text: str) -> str | None:
+        """The first piece of ``text`` that matches, normalised; None without a match."""
+        found = self.regex.search(normalise(text))
+        return found.group(0) if found else None
+
+    def matches(self, text: str) -> Iterator[str]:
+        """All non-empty pieces of ``text`` that match, normalised."""
+        return (found.group(0) for found in self.regex.finditer(normalise(text)) if found.group(0))
+
+
+@lru_cache(maxsize=4096)
+def compile_pattern(source: str) -> Pattern:
+    """Compile one pattern.
+
+    :raises ValueError: an empty pattern or an unreadable regular expression, with the reason.
+    """
+    if source.startswith(REGEX_PREFIX):
+        expression = source.removeprefix(REGEX_PREFIX).translate(_TYPOGRAPHY)
+        if not expression.strip():
+            raise ValueError(f"pattern {source!r} is empty")
+        try:
+            return Pattern(source, re.compile(unicodedata.normalize("NFC", expression), re.IGNORECASE))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"pattern {source!r} is not a regular expression: {error}") from error
+    phrase = normalise(source)
+    if not phrase:
+        raise ValueError(f"pattern {source!r} is empty")
+    before = r"(?<!\w)" if _has_word_boundary(phrase[0]) else ""
+    after = r"(?!\w)" if _has_word_boundary(phrase[-1]) else ""
+    return Pattern(source, re.compile(before + re.escape(phrase) + after, re.IGNORECASE))
+
+
+def _has_word_boundary(character: str) -> bool:
+    wide = unicodedata.east_asian_width(character) in "WF"
+    return not wide and re.match(r"\w", character) is not None
+
+
+def first_match(patterns: Iterable[str], text: str) -> tuple[str, str] | None:
+    """The first of ``patterns`` found in ``text``, as (pattern, matching piece); None without one."""
+    for source in patterns:
+        piece = compile_pattern(source).search(text)
+        if piece is not None:
+            return source, piece
+    return None
+
+
+def runaway(source: str) -> str | None:
+    """Why matching this pattern can take exponential time, or None. Phrases never can.
+
+    :raises ValueError: an unreadable pattern.
+    """
+    compile_pattern(source)
+    if not source.startswith(REGEX_PREFIX):
+        return None
+    return runaway_reason(source.removeprefix(REGEX_PREFIX).translate(_TYPOGRAPHY))
+
+
+def pattern_complaints(source: object) -> list[str]:
+    """What is wrong with a pattern as written in a golden set; empty when it is usable."""
+    if not isinstance(source, str):
+        return [f"a pattern is a text, not {type(source).__name__}"]
+    try:
+        reason = runaway(source)
+        pattern = compile_pattern(source)
+    except ValueError as error:
+        return [str(error)]
+    if reason:
+        return [f"pattern {source!r} can take exponential time: {reason}"]
+    if pattern.search("") is not None:
+        return [f"pattern {source!r} matches the empty text, so it checks nothing"]
+    return []
