@@ -49,11 +49,25 @@ class MetricPolicy(_Facts):
     floor: Share = Field(0.0, description="lowest pass rate at which the baseline is a yardstick")
 
 
+class BenefitPolicy(_Facts):
+    """What a candidate must save to be worth shipping."""
+
+    weight_bytes: Share = Field(0.20, description="smallest saving of weight bytes, as a share of the baseline's")
+
+
+class NoisePolicy(_Facts):
+    """How far the baseline may disagree with itself when it is served again."""
+
+    flip_rate_ceiling: Share = Field(0.05, description="a gating metric above it makes the run INVALID")
+
+
 class GateSettings(_Facts):
     """``configs/gate.yaml``: the decision policy, fixed before any candidate is measured."""
 
     alpha: float = Field(0.05, gt=0, lt=0.5, description="one-sided error rate of each limit")
     anomalous_gain: Share = Field(0.05, description="a proven gain beyond this is INVALID, not good news")
+    benefit: BenefitPolicy = BenefitPolicy()
+    noise: NoisePolicy = NoisePolicy()
     sampling: Sampling = Sampling()
     replay: ReplaySettings = ReplaySettings()
     metrics: dict[str, MetricPolicy] = Field(min_length=1)

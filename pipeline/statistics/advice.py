@@ -1,0 +1,70 @@
+"""Words for people: figures as they read them, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.errors import Verdict
+from pipeline.statistics.facts import MetricResult, Reason, ReasonCode
+
+_SHOWN = 5
+
+_STEPS = {
+    ReasonCode.METRICS_HELD: "Ship it: sign off this run, and keep the baseline at hand for a rollback.",
+    ReasonCode.METRIC_LOSS: (
+        "Look at the flips of that metric, then try a gentler recipe (fp8-dynamic before int8-w8a8 before INT4, "
+        "smaller groups, calibration on your own transcripts)."
+    ),
+    ReasonCode.SLICE_LOSS: (
+        "Look at the flips of that slice, then try a gentler recipe or calibration text that covers the slice."
+    ),
+    ReasonCode.CRITICAL_TURN: (
+        "Read the critical flips first: such turns may not be lost at all. Try a gentler recipe; where the baseline "
+        "is right only by luck, replay it again and see whether it stays right."
+    ),
+    ReasonCode.SCENARIO_WIPED_OUT: (
+        "Read that scenario's flips: a whole situation is lost, which an average hides. Try a gentler recipe."
+    ),
+    ReasonCode.NO_BENEFIT: "Nothing is gained by shipping it: choose a recipe that saves more, or lower the demand.",
+    ReasonCode.NOISE_ABOVE_MARGIN: "Add turns, or make serving repeatable (batch-invariant mode, fixed concurrency).",
+    ReasonCode.UNSCORABLE: "Run again: unanswered turns are asked again, answered ones are kept. Read the server log.",
+    ReasonCode.NO_DATA: "Add golden turns that feed it, or set gating: false for that metric in configs/gate.yaml.",
+    ReasonCode.UNDECLARED_METRIC: "Name the metric in configs/gate.yaml, with gating: false if it is not to decide.",
+    ReasonCode.PAIRS_DIFFER: "Evaluate both sides again with the same evaluators and the same golden set.",
+    ReasonCode.BAD_RECORDS: "Run `quant-gate golden check`, then evaluate both sides again.",
+    ReasonCode.BASELINE_BELOW_FLOOR: (
+        "Mend the baseline before quantizing it: its prompt or chat template, its tool parser, or the golden turns "
+        "themselves. A floor below what the product needs only hides the problem."
+    ),
+    ReasonCode.ANOMALOUS_GAIN: (
+        "Check that only the weights differ: chat template, calibration text that contains golden turns, evaluators."
+    ),
+    ReasonCode.NOISE: "Make serving repeatable (batch-invariant mode, lower concurrency), then replay both sides.",
+}
+
+
+def percent(share: float, *, sign: bool = False) -> str:
+    """A share as percent, two digits at most: ``3 %``, ``-2.11 %``; with ``sign`` also ``+1.5 %``."""
+    text = f"{share * 100:+.2f}" if sign else f"{share * 100:.2f}"
+    text = text.rstrip("0").rstrip(".")
+    return ("0" if text in {"+0", "-0"} else text) + " %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def next_step(reasons: Sequence[Reason], metrics: Sequence[MetricResult]) -> str:
+    """What to try next, from the weightiest reason."""
+    first = reasons[0]
+    if first.code is ReasonCode.ANOMALOUS_GAIN and first.verdict is Verdict.REJECT:
+        return _STEPS[ReasonCode.METRIC_LOSS]
+    if first.code is not ReasonCode.METRIC_UNDECIDED:
+        return _STEPS[first.code]
+    undecided = [m for m in metrics if m.gating and m.verdict is Verdict.INCONCLUSIVE]
+    needs = [f"{m.metric} {m.n_to_decide} turns (has {m.n})" for m in undecided if m.n_to_decide]
+    if len(needs) == len(undecided):
+        return f"Add golden turns, in new scenarios rather than old ones: {', '.join(needs)}. Or try a gentler recipe."
+    return "More turns of this kind will hardly decide it: the loss is close to the margin. Try a gentler recipe."

@@ -1,0 +1,222 @@
+"""What a decision consists of: reason codes and frozen facts. Rates and differences are shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evaluators.turn import Outcome
+from pipeline.errors import VERDICT_EXIT_CODES, Verdict
+from pipeline.statistics.limits import Limits
+
+
+class ReasonCode(StrEnum):
+    """Why a verdict is what it is. Codes are stable: pipelines may branch on them."""
+
+    METRICS_HELD = "METRICS_HELD"
+    """ACCEPT: on every gating metric a loss beyond the margin is ruled out."""
+    METRIC_LOSS = "METRIC_LOSS"
+    """REJECT: on a gating metric a loss beyond the margin is proved."""
+    SLICE_LOSS = "SLICE_LOSS"
+    """REJECT: in a slice a loss beyond the gating metric's margin is proved, all slices allowed for (Holm)."""
+    CRITICAL_TURN = "CRITICAL_TURN"
+    """REJECT: the candidate fails critical turns that the baseline passes."""
+    SCENARIO_WIPED_OUT = "SCENARIO_WIPED_OUT"
+    """REJECT: a scenario of two or more turns went from all passed to all failed."""
+    NO_BENEFIT = "NO_BENEFIT"
+    """REJECT: the candidate saves too little to be worth shipping."""
+    METRIC_UNDECIDED = "METRIC_UNDECIDED"
+    """INCONCLUSIVE: a gating metric's limits lie on both sides of its margin."""
+    NOISE_ABOVE_MARGIN = "NOISE_ABOVE_MARGIN"
+    """INCONCLUSIVE: the baseline's own flips alone could produce a difference as large as the margin."""
+    UNSCORABLE = "UNSCORABLE"
+    """INVALID: outcomes that should exist are missing or unscorable."""
+    NO_DATA = "NO_DATA"
+    """INVALID: no turn feeds a gating metric, or no gating metric reads a critical turn."""
+    UNDECLARED_METRIC = "UNDECLARED_METRIC"
+    """INVALID: outcomes of a metric that the policy does not name."""
+    PAIRS_DIFFER = "PAIRS_DIFFER"
+    """INVALID: a metric applies to a turn on one side only."""
+    BAD_RECORDS = "BAD_RECORDS"
+    """INVALID: a turn or an outcome twice, or an outcome of an unknown turn."""
+    BASELINE_BELOW_FLOOR = "BASELINE_BELOW_FLOOR"
+    """INVALID: the baseline is too weak on a gating metric to be a yardstick."""
+    ANOMALOUS_GAIN = "ANOMALOUS_GAIN"
+    """INVALID: a proved gain too large to be true (contamination, other settings); REJECT beside a proved loss."""
+    NOISE = "NOISE"
+    """INVALID: the baseline disagrees with itself too often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One finding. ``verdict`` is what it argues for; ``figures`` are the numbers behind ``text``."""
+
+    code: ReasonCode
+    verdict: Verdict
+    text: str
+    metric: str | None = None
+    figures: Mapping[str, float | int | str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Benefit:
+    """Bytes of all weight files of both sides."""
+
+    baseline_weight_bytes: int
+    candidate_weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseResult:
+    """The baseline against its own repeats, on one metric.
+
+    :ivar compared: outcomes compared, over all repeats.
+    :ivar flip_rate: share of them that differ.
+    :ivar excess_flips: flips of the candidate beyond what noise alone explains (negative: fewer).
+    :ivar reach: loss that noise alone shows once in 1/alpha runs, ``z * sqrt(flip_rate / n)``.
+    """
+
+    repeats: int
+    compared: int
+    flips: int
+    flip_rate: float
+    excess_flips: float
+    reach: float
+
+
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One metric over all turns. Rates, difference and limits are None where no pair was scored.
+
+    ``n`` counts pairs scored on both sides; unscorable counts include missing outcomes.
+    ``flips_to_change``: more losses (negative: fewer) that would give another verdict.
+    """
+
+    metric: str
+    gating: bool
+    verdict: Verdict
+    margin: float
+    floor: float
+    unscorable_baseline: int
+    unscorable_candidate: int
+    n: int = 0
+    clusters: int = 0
+    baseline_passed: int = 0
+    candidate_passed: int = 0
+    b: int = 0
+    c: int = 0
+    limits: Limits | None = None
+    design_effect: float | None = None
+    mcnemar_p: float | None = None
+    n_to_decide: int | None = None
+    n_planned: int | None = None
+    flips_to_change: Mapping[Verdict, int] | None = None
+    noise: NoiseResult | None = None
+
+    @property
+    def baseline_rate(self) -> float | None:
+        """Share of pairs that the baseline passes."""
+        return self.baseline_passed / self.n if self.n else None
+
+    @property
+    def candidate_rate(self) -> float | None:
+        """Share of pairs that the candidate passes."""
+        return self.candidate_passed / self.n if self.n else None
+
+    @property
+    def difference(self) -> float | None:
+        """Candidate minus baseline rate."""
+        return (self.c - self.b) / self.n if self.n else None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceResult:
+    """One metric over the scored pairs of one slice.
+
+    ``p_adjusted``: Holm-adjusted p-value of "no loss beyond the margin"; None for metrics that do not gate.
+    """
+
+    slice: str
+    metric: str
+    n: int
+    b: int
+    c: int
+    baseline_passed: int
+    candidate_passed: int
+    lower: float
+    upper: float
+    p_adjusted: float | None
+    flagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalResult:
+    """Critical turns.
+
+    :ivar passed_by_baseline: turns on which the baseline passes every gating metric (in every repeat).
+    :ivar failed: ids of those on which the candidate fails one.
+    :ivar unstable: ids that the baseline passes in some repeats only; they cannot convict the candidate.
+    :ivar upper_limit: one-sided Clopper-Pearson limit of the share of such turns that could fail.
+    """
+
+    turns: int
+    passed_by_baseline: int
+    failed: tuple[str, ...]
+    unstable: tuple[str, ...]
+    upper_limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A turn where one side passes a metric and the other fails it."""
+
+    turn_id: str
+    metric: str
+    lost: bool
+    critical: bool
+    scenario: str
+    slices: tuple[str, ...]
+    baseline: Outcome
+    candidate: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class WorstFlip:
+    """A turn that the candidate lost, with the gating metrics lost on it."""
+
+    turn_id: str
+    scenario: str
+    critical: bool
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Turns asked, and turns without any missing or unscorable outcome on each side."""
+
+    turns: int
+    baseline_scored: int
+    candidate_scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict and everything behind it. ``reasons`` come in the order of their weight."""
+
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    next_step: str
+    metrics: tuple[MetricResult, ...]
+    slices: tuple[SliceResult, ...]
+    critical: CriticalResult
+    scenarios_wiped_out: tuple[str, ...]
+    accounting: Accounting
+    flips: tuple[Flip, ...]
+    worst: tuple[WorstFlip, ...]
+    benefit: Benefit | None
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code of this verdict."""
+        return VERDICT_EXIT_CODES[self.verdict]

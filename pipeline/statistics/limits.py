@@ -1,0 +1,188 @@
+"""The limits that decide: the strictest of Tango's and the cluster-aware ones, and what would move them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, stdtr
+
+from pipeline.errors import Verdict
+from pipeline.statistics.clusters import cluster_facts, independent_variance, t_limits
+from pipeline.statistics.tango import score, tango_limits
+
+_FARTHEST = 1000.0
+"""Growth of the set beyond which "more turns would decide it" is no longer a helpful answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One-sided limits of the difference; ``lower`` and ``upper`` are the strictest of the others.
+
+    :ivar tango: Tango's limits, turns taken as independent.
+    :ivar tango_clustered: Tango's limits at counts divided by the design effect, where that exceeds 1.
+    :ivar cluster_t: cluster-robust t limits, where scenarios have several turns.
+    """
+
+    lower: float
+    upper: float
+    tango: tuple[float, float]
+    tango_clustered: tuple[float, float] | None
+    cluster_t: tuple[float, float] | None
+
+    @property
+    def deciding(self) -> str:
+        """Which method gave the lower limit."""
+        if self.cluster_t is not None and self.lower == self.cluster_t[0]:
+            return "cluster_t"
+        if self.tango_clustered is not None and self.lower == self.tango_clustered[0]:
+            return "tango_clustered"
+        return "tango"
+
+
+@dataclass(frozen=True, slots=True)
+class PairedCounts:
+    """What the limits need of n > 0 paired outcomes.
+
+    :ivar b: pairs lost (baseline passed, candidate failed); fractional for pass rates.
+    :ivar c: pairs gained.
+    :ivar clusters: number of scenarios.
+    :ivar design_effect: see :class:`pipeline.statistics.clusters.ClusterFacts`.
+    :ivar clustered: whether the cluster-robust limits apply (several turns in a scenario, or rates).
+    """
+
+    n: float
+    b: float
+    c: float
+    clusters: float
+    design_effect: float = 1.0
+    clustered: bool = False
+
+    @staticmethod
+    def of(differences: NDArray[np.float64], cluster: NDArray[np.intp]) -> PairedCounts:
+        """Reduce paired differences (candidate - baseline, each in [-1, 1]) and their cluster numbers.
+
+        :raises ValueError: nothing to reduce, or a difference that is not a number in [-1, 1].
+        """
+        if not len(differences) or len(differences) != len(cluster):
+            raise ValueError("need at least one difference, and one cluster number for each")
+        if not bool(np.all(np.abs(differences) <= 1)):  # also false for NaN
+            raise ValueError("a paired difference lies between -1 and 1")
+        b = float(-differences[differences < 0].sum())
+        c = float(differences[differences > 0].sum())
+        n = float(len(differences))
+        clusters, effect = cluster_facts(differences, cluster, b, c)
+        rates = bool(np.any((differences != 0) & (np.abs(differences) != 1)))
+        return PairedCounts(n, b, c, float(clusters), effect, clustered=clusters < n or rates)
+
+    @property
+    def difference(self) -> float:
+        """Candidate minus baseline pass rate, a share."""
+        return (self.c - self.b) / self.n
+
+    def limits(self, alpha: float) -> Limits:
+        """Limits of the true difference, each one-sided at ``alpha``; always within [-1, 1]."""
+        plain = tango_limits(self.b, self.c, self.n, alpha)
+        if not self.clustered:
+            return Limits(*plain, plain, None, None)
+        found = [plain]
+        adjusted = None
+        if self.design_effect > 1:
+            adjusted = tango_limits(*self._effective(), alpha)
+            found.append(adjusted)
+        robust = t_limits(self.difference, self._variance(), self.clusters, alpha)
+        found.append(robust)
+        lower, upper = min(low for low, _ in found), max(high for _, high in found)
+        return Limits(lower, upper, plain, adjusted, robust)
+
+    def loss_p(self, margin: float) -> float:
+        """One-sided p-value of "the true difference is at least -margin": small when the loss is larger.
+
+        It is below alpha exactly when the upper limit at alpha is below -margin.
+        """
+        found = [float(ndtr(score(self.b, self.c, self.n, -margin)))]
+        if self.clustered:
+            found.append(float(ndtr(score(*self._effective(), -margin))))
+            deviation = math.sqrt(self._variance())
+            if self.clusters < 2:
+                found.append(1.0)
+            elif deviation > 0:
+                found.append(float(stdtr(self.clusters - 1, (self.difference + margin) / deviation)))
+        return max(found)
+
+    def verdict(self, margin: float, alpha: float) -> Verdict:
+        """ACCEPT when the lower limit is at or above -margin, REJECT when the upper one is below it."""
+        limits = self.limits(alpha)
+        if limits.lower >= -margin:
+            return Verdict.ACCEPT
+        return Verdict.REJECT if limits.upper < -margin else Verdict.INCONCLUSIVE
+
+    def n_to_decide(self, margin: float, alpha: float) -> int | None:
+        """Pairs at which this metric is decided, if more of the same kind come out as these did.
+
+        None when it would take more than 1,000 times as many (the difference is next to -margin).
+        """
+
+        def decided(growth: float) -> bool:
+            grown = replace(
+                self, n=self.n * growth, b=self.b * growth, c=self.c * growth, clusters=self.clusters * growth
+            )
+            return grown.verdict(margin, alpha) is not Verdict.INCONCLUSIVE
+
+        if not decided(_FARTHEST):
+            return None
+        low, high = 1.0, _FARTHEST
+        while (high - low) * self.n > 0.5:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if decided(middle) else (middle, high)
+        return math.ceil(high * self.n - 1e-6)
+
+    def flips_to_change(self, margin: float, alpha: float) -> dict[Verdict, int]:
+        """How many more losses (negative: fewer) would give each other verdict, the nearest count first.
+
+        The design effect is held as it is. Verdicts that no number of flips can reach are left out.
+        """
+        now = self.verdict(margin, alpha)
+        changes: dict[Verdict, int] = {}
+        if now is not Verdict.REJECT:
+            worse = (Verdict.INCONCLUSIVE, Verdict.REJECT) if now is Verdict.ACCEPT else (Verdict.REJECT,)
+            count = _first(int(self.n - self.b), lambda k: self._shifted(k).verdict(margin, alpha) in worse)
+            if count is not None:
+                changes[self._shifted(count).verdict(margin, alpha)] = count
+        if now is not Verdict.ACCEPT:
+            better = (Verdict.INCONCLUSIVE, Verdict.ACCEPT) if now is Verdict.REJECT else (Verdict.ACCEPT,)
+            count = _first(int(self.n - self.c), lambda k: self._shifted(-k).verdict(margin, alpha) in better)
+            if count is not None:
+                changes[self._shifted(-count).verdict(margin, alpha)] = -count
+        return changes
+
+    def _effective(self) -> tuple[float, float, float]:
+        effect = max(self.design_effect, 1.0)
+        return self.b / effect, self.c / effect, self.n / effect
+
+    def _variance(self) -> float:
+        return self.design_effect * independent_variance(self.b, self.c, self.n)
+
+    def _shifted(self, losses: int) -> PairedCounts:
+        """The counts with more losses (out of pairs that agreed, then out of gains) or fewer (negative)."""
+        b, c = self.b + losses, self.c
+        if b < 0:  # no loss left to undo: further pairs become gains
+            b, c = 0.0, c - b
+        overfull = max(0.0, b + c - self.n)
+        return replace(self, b=b, c=c - overfull) if losses > 0 else replace(self, b=b - overfull, c=c)
+
+
+def _first(most: int, reached: Callable[[int], bool]) -> int | None:
+    """Smallest count from 1 to ``most`` that reaches the aim, or None; reaching is monotone."""
+    if most < 1 or not reached(most):
+        return None
+    low, high = 0, 1
+    while not reached(high):
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

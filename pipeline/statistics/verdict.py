@@ -1,0 +1,136 @@
+"""The decision: every rule of ``docs/statistics.md`` applied to two replays of the same turns.
+
+Pure: no I/O, no clock, no randomness. The verdict is the gravest that any rule argues for, in the order
+INVALID > REJECT > INCONCLUSIVE > ACCEPT: a measurement that cannot be trusted convicts nobody, and ACCEPT
+needs every rule to agree. One exception is stated at :func:`pipeline.statistics.metrics.gain_reasons`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evaluators.turn import Outcome, Turn
+from pipeline.errors import Verdict
+from pipeline.settings import GateSettings
+from pipeline.statistics.advice import next_step, percent
+from pipeline.statistics.facts import (
+    Accounting,
+    Benefit,
+    CriticalResult,
+    Decision,
+    MetricResult,
+    Reason,
+    ReasonCode,
+)
+from pipeline.statistics.flips import all_flips, worst_flips
+from pipeline.statistics.integrity import integrity
+from pipeline.statistics.metrics import gain_reasons, metric_reasons, metric_result
+from pipeline.statistics.parts import (
+    critical_reasons,
+    critical_result,
+    scenario_reasons,
+    scenarios_wiped_out,
+    slice_reasons,
+    slice_results,
+)
+from pipeline.statistics.study import Study
+
+_GRAVITY = {Verdict.INVALID: 0, Verdict.REJECT: 1, Verdict.INCONCLUSIVE: 2, Verdict.ACCEPT: 3}
+
+
+def decide(
+    turns: Sequence[Turn],
+    baseline: Sequence[Outcome],
+    candidate: Sequence[Outcome],
+    policy: GateSettings,
+    *,
+    benefit: Benefit | None = None,
+    repeats: Sequence[Sequence[Outcome]] = (),
+) -> Decision:
+    """Decide whether the candidate may replace the baseline.
+
+    Each side needs exactly one outcome for every turn and every metric of the policy (``not_applicable``
+    included); anything missing, repeated or unknown makes the decision INVALID, never an exception and
+    never a silently smaller sample.
+
+    :param turns: all turns of the golden set, unique ids.
+    :param baseline: outcomes of the baseline.
+    :param candidate: outcomes of the candidate.
+    :param benefit: weight bytes of both sides; None leaves the benefit rule out, for comparisons that are
+        not about shipping (a model against itself). A gate run always gives it.
+    :param repeats: outcomes of further replays of the baseline, for the noise floor. Critical turns and
+        scenarios then count as passed by the baseline only where every repeat passes them as well.
+    """
+    study = Study.of(turns, baseline, candidate, policy, repeats)
+    metrics = tuple(metric_result(study, name) for name in policy.metrics)
+    slices = tuple(slice_results(study))
+    critical = critical_result(study)
+    wiped_out = scenarios_wiped_out(study)
+
+    reasons = integrity(study)
+    for result in metrics:
+        if result.gating:
+            reasons += metric_reasons(result, policy)
+    reasons += gain_reasons(metrics, policy)
+    reasons += critical_reasons(critical)
+    reasons += scenario_reasons(wiped_out)
+    reasons += slice_reasons(slices, policy)
+    reasons += _benefit_reasons(benefit, policy)
+    if not reasons:
+        reasons.append(_held(metrics, critical, policy))
+    reasons.sort(key=lambda reason: _GRAVITY[reason.verdict])
+
+    flips = all_flips(study, baseline, candidate)
+    return Decision(
+        verdict=reasons[0].verdict,
+        reasons=tuple(reasons),
+        next_step=next_step(reasons, metrics),
+        metrics=metrics,
+        slices=slices,
+        critical=critical,
+        scenarios_wiped_out=wiped_out,
+        accounting=_accounting(study),
+        flips=flips,
+        worst=worst_flips(flips, study.gating),
+        benefit=benefit,
+    )
+
+
+def _accounting(study: Study) -> Accounting:
+    turns = len(study.index.turns)
+    masks = zip(*((pair.lacking_first, pair.lacking_second) for pair in study.pairs.values()), strict=True)
+    first, second = (turns - int(np.count_nonzero(np.logical_or.reduce(side))) for side in masks)
+    return Accounting(turns, first, second)
+
+
+def _benefit_reasons(benefit: Benefit | None, policy: GateSettings) -> list[Reason]:
+    if benefit is None:
+        return []
+    before, after = benefit.baseline_weight_bytes, benefit.candidate_weight_bytes
+    figures: dict[str, float | int | str] = {"baseline_weight_bytes": before, "candidate_weight_bytes": after}
+    if before <= 0 or after <= 0:
+        text = f"weight bytes of {before} (baseline) and {after} (candidate) cannot be: no benefit can be judged."
+        return [Reason(ReasonCode.NO_DATA, Verdict.INVALID, text, figures=figures)]
+    wanted = policy.benefit.weight_bytes
+    if after <= before * (1 - wanted) * (1 + 1e-12):
+        return []
+    saved = 1 - after / before
+    text = f"the candidate's weights are {percent(saved)} smaller; shipping it asks for {percent(wanted)}."
+    return [Reason(ReasonCode.NO_BENEFIT, Verdict.REJECT, text, figures={**figures, "saved": saved, "wanted": wanted})]
+
+
+def _held(metrics: Sequence[MetricResult], critical: CriticalResult, policy: GateSettings) -> Reason:
+    held = ", ".join(
+        f"{m.metric} at worst {percent(m.limits.lower, sign=True)} (margin {percent(m.margin)})"
+        for m in metrics
+        if m.gating and m.limits is not None
+    )
+    text = f"on every gating metric a loss beyond the margin is ruled out at {percent(1 - policy.alpha)}: {held}."
+    if critical.passed_by_baseline:
+        text += (
+            f" No critical turn failed; {critical.passed_by_baseline} without a failure prove at most "
+            f"{percent(critical.upper_limit)} failing."
+        )
+    return Reason(ReasonCode.METRICS_HELD, Verdict.ACCEPT, text)
