@@ -1,0 +1,93 @@
+"""The reference kernel: quantized operands, one BF16 multiplication, then the scales."""
+
+from __future__ import annotations
+
+import torch
+from vllm.logger import init_logger
+from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
+    FP8ScaledMMLinearKernel,
+    FP8ScaledMMLinearLayerConfig,
+)
+from vllm.model_executor.layers.quantization.utils import replace_parameter
+from vllm.platforms import current_platform
+
+logger = init_logger("vllm.quant_gate_cpu_fp8")
+
+
+def scaled_product(
+    activations: torch.Tensor,
+    weight: torch.Tensor,
+    *,
+    activation_scale: torch.Tensor,
+    weight_scale: torch.Tensor,
+    bias: torch.Tensor | None,
+    out_dtype: torch.dtype,
+) -> torch.Tensor:
+    """``(activation_scale * activations) @ (weight_scale * weight) + bias``.
+
+    :param activations: E4M3 values, shape (tokens, K).
+    :param weight: E4M3 values held as BF16 (exact), shape (K, N).
+    :param activation_scale: float32, one for all or one per token.
+    :param weight_scale: float32, one for all or one per output channel.
+
+    Products are exact and sums are kept in float32 inside the multiplication. Its result is rounded to BF16
+    once before the scales are applied in float32; FP8 hardware saves that rounding, at most 2**-9 relative.
+    """
+    product = torch.mm(activations.to(torch.bfloat16), weight).float()
+    rows, columns = activation_scale.reshape(-1, 1), weight_scale.reshape(1, -1)
+    if rows.shape[0] not in (1, product.shape[0]) or columns.shape[1] not in (1, product.shape[1]):
+        raise ValueError(
+            f"FP8 scales of shape {tuple(activation_scale.shape)} and {tuple(weight_scale.shape)} "
+            f"do not fit a product of shape {tuple(product.shape)}"
+        )
+    product.mul_(rows).mul_(columns)
+    if bias is not None:
+        product.add_(bias)
+    return product.to(out_dtype)
+
+
+class ReferenceFP8LinearKernel(FP8ScaledMMLinearKernel):
+    """FP8 W8A8: static or dynamic activations, per token or per tensor; weights per channel or per tensor."""
+
+    @classmethod
+    def is_supported(cls, compute_capability: int | None = None) -> tuple[bool, str | None]:
+        """Only on a CPU."""
+        return (True, None) if current_platform.is_cpu() else (False, "requires CPU.")
+
+    @classmethod
+    def can_implement(cls, c: FP8ScaledMMLinearLayerConfig) -> tuple[bool, str | None]:
+        """Everything but block and group scales."""
+        activation, weight = c.activation_quant_key.scale.group_shape, c.weight_quant_key.scale.group_shape
+        if not (activation.is_per_tensor() or activation.is_per_token()):
+            return False, "requires activation scales per token or per tensor."
+        # One scale per output channel is "per token" of the transposed weight in the engine's keys.
+        if not (weight.is_per_tensor() or weight.is_per_channel() or weight.is_per_token()):
+            return False, "requires weight scales per channel or per tensor."
+        return True, None
+
+    def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
+        """Hold the weight as BF16, in which every E4M3 value is exact."""
+        logger.warning_once(
+            "FP8 linear layers run through the reference CPU kernel of quant-gate: "
+            "the numerics are those of FP8, the SPEED IS NOT REPRESENTATIVE."
+        )
+        name = self.layer_param_names[0]
+        weight = getattr(layer, name)  # (K, N), the transposed view of a contiguous (N, K)
+        exact = weight.t().contiguous().to(torch.bfloat16).t()
+        replace_parameter(layer, name, torch.nn.Parameter(exact, requires_grad=False))
+
+    def apply_scaled_mm(
+        self,
+        *,
+        A: torch.Tensor,  # noqa: N803  (the engine calls by these names)
+        B: torch.Tensor,  # noqa: N803
+        out_dtype: torch.dtype,
+        As: torch.Tensor,  # noqa: N803
+        Bs: torch.Tensor,  # noqa: N803
+        bias: torch.Tensor | None,
+        output_shape: list[int],
+    ) -> torch.Tensor:
+        """Called by the base class once it has quantized the activations."""
+        return scaled_product(A, B, activation_scale=As, weight_scale=Bs, bias=bias, out_dtype=out_dtype).view(
+            *output_shape
+        )

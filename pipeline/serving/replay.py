@@ -1,0 +1,427 @@
+"""Send turns to a server, keep every reply as it arrives, and go on where an earlier try stopped.
+
+Whose fault a missing answer is decides what happens:
+
+* The server refuses this one request (HTTP 4xx, mostly a prompt longer than the context): the turn is recorded
+  with its error and is not sent again. Evaluators call it unscorable.
+* No answer (time-out, HTTP 5xx, broken connection) while the server lives: tried again, up to
+  ``ReplaySettings.attempts`` times; then recorded with its error. More such turns than a few
+  (:func:`_tolerated`), or not one answered turn, is a fault of the set-up: :class:`ReplayError`.
+* The server is dead: raised at once. What was answered is kept.
+
+A record with an error is sent again by the next try; one with a reply only when its request has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+
+from evaluators.turn import Reply, ToolCall, Turn
+from pipeline.digests import digest_of
+from pipeline.errors import GateError, RecordError, ReplayError, ServerError
+from pipeline.progress import Progress, Silent
+from pipeline.serving.plan import SERVED_NAME
+from pipeline.settings import ReplaySettings, Sampling
+
+RETRY_STATUS = frozenset({408, 425, 429})
+"""Client errors that say "later", not "no"."""
+PAUSE_S = 1.0
+"""Seconds before a failed request is sent again, times the number of tries so far."""
+WATCH_S = 0.5
+"""Seconds between looks at the server's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of ``replies.jsonl``."""
+
+    turn_id: str
+    request_digest: str
+    reply: Reply
+    prompt_token_ids_digest: str | None
+    """SHA-256 of the token ids that the server made of the request; equal on both sides, or the pair is void."""
+    prompt_tokens: int | None
+    latency_s: float
+    attempt: int
+
+    def line(self) -> str:
+        """The record as JSON, without a line end."""
+        reply = self.reply
+        answered = {
+            "content": reply.content,
+            "tool_calls": [{"name": call.name, "arguments": call.arguments} for call in reply.tool_calls],
+            "finish_reason": reply.finish_reason,
+            "completion_tokens": reply.completion_tokens,
+            "prompt_tokens": self.prompt_tokens,
+        }
+        line = {
+            "turn_id": self.turn_id,
+            "request_digest": self.request_digest,
+            "reply": None if reply.error is not None else answered,
+            "prompt_token_ids_digest": self.prompt_token_ids_digest,
+            "error": reply.error,
+            "latency_s": self.latency_s,
+            "attempt": self.attempt,
+        }
+        return json.dumps(line, ensure_ascii=False)
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+def build_request(turn: Turn, sampling: Sampling) -> dict[str, Any]:
+    """The chat-completions body for a turn. Unconstrained on purpose: no ``strict``, ``tool_choice`` auto."""
+    body: dict[str, Any] = {
+        "model": SERVED_NAME,
+        "messages": [dict(message) for message in turn.messages],
+        "temperature": sampling.temperature,
+        "max_tokens": sampling.max_tokens,
+        "seed": sampling.seed,
+        "return_token_ids": True,
+    }
+    if turn.tools:
+        body["tools"] = [dict(tool) for tool in turn.tools]
+        body["tool_choice"] = "auto"
+    return body
+
+
+def request_digest(body: Mapping[str, Any]) -> str:
+    """Identity of a request: SHA-256 over its canonical JSON."""
+    return digest_of(body)
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+def read_records(path: Path) -> dict[str, Record]:
+    """Records by turn id, the last one of each turn. A torn last line is left out.
+
+    :raises RecordError: any other line that is not a record.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise RecordError(f"{path}: cannot read: {error}", "Check the file's permissions.") from error
+    records = {}
+    whole = text[: text.rfind(b"\n") + 1]
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            record = _parse(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordError(
+                f"{path}:{number}: not a reply record: {error!r}", f"Remove {path.parent} and run again."
+            ) from error
+        records[record.turn_id] = record
+    return records
+
+
+def _parse(line: Mapping[str, Any]) -> Record:
+    error, answered = line["error"], line["reply"]
+    if (error is None) == (answered is None):
+        raise ValueError("needs exactly one of reply and error")
+    answered = answered or {}
+    calls = tuple(ToolCall(str(call["name"]), str(call["arguments"])) for call in answered.get("tool_calls", ()))
+    reply = Reply(
+        turn_id=line["turn_id"],
+        content=answered.get("content") or "",
+        tool_calls=calls,
+        finish_reason=answered.get("finish_reason"),
+        completion_tokens=answered.get("completion_tokens"),
+        error=error,
+    )
+    return Record(
+        turn_id=line["turn_id"],
+        request_digest=line["request_digest"],
+        reply=reply,
+        prompt_token_ids_digest=line["prompt_token_ids_digest"],
+        prompt_tokens=answered.get("prompt_tokens"),
+        latency_s=float(line["latency_s"]),
+        attempt=int(line["attempt"]),
+    )
+
+
+def read_replies(path: Path) -> dict[str, Reply]:
+    """Replies by turn id; see :func:`read_records`."""
+    return {turn_id: record.reply for turn_id, record in read_records(path).items()}
+
+
+def prompt_mismatches(first: Mapping[str, Record], second: Mapping[str, Record]) -> list[str]:
+    """Turns for which the two sides did not see the same prompt, by token ids; sorted.
+
+    Only turns answered on both sides can be compared; an unanswered one is unscorable anyway. A digest that is
+    missing beside a reply counts as a mismatch.
+    """
+    both = [t for t in first.keys() & second.keys() if first[t].reply.error is None and second[t].reply.error is None]
+    digests = {t: (first[t].prompt_token_ids_digest, second[t].prompt_token_ids_digest) for t in both}
+    return sorted(t for t, (one, other) in digests.items() if one is None or one != other)
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Replace ``path`` by exactly these records, atomically."""
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(record.line() + "\n" for record in records), encoding="utf-8")
+    partial.replace(path)
+
+
+def _open_for_append(path: Path) -> IO[bytes]:
+    """Open for appending, after cutting off a torn last line."""
+    handle = path.open("ab+")
+    handle.seek(0)
+    handle.truncate(handle.read().rfind(b"\n") + 1)
+    handle.seek(0, 2)
+    return handle
+
+
+# --- replaying ---------------------------------------------------------------------------------
+
+
+def replay(
+    *,
+    url: str,
+    turns: Sequence[Turn],
+    sampling: Sampling,
+    settings: ReplaySettings,
+    path: Path,
+    order_seed: int = 0,
+    check: Callable[[], None] = lambda: None,
+    progress: Progress | None = None,
+    label: str = "replay",
+) -> dict[str, Record]:
+    """Get a record for every turn, appending to ``path`` what is not there yet.
+
+    :param url: base URL of the server, without ``/v1``.
+    :param order_seed: 0 sends in the given order (turns of one transcript share a prefix); any other
+        value is the seed of a shuffle, for measuring noise.
+    :param check: raises when the server's process is dead; called every half second.
+    :returns: one record per turn, in the order of ``turns``.
+    :raises ServerError: the server died.
+    :raises ReplayError: too many turns without an answer, or all refused.
+    """
+    kept = read_records(path)
+    bodies = {turn.id: build_request(turn, sampling) for turn in turns}
+    digests = {turn_id: request_digest(body) for turn_id, body in bodies.items()}
+    answered = {
+        t for t, record in kept.items() if record.reply.error is None and record.request_digest == digests.get(t)
+    }
+    missing = [turn_id for turn_id in bodies if turn_id not in answered]
+    if order_seed:
+        random.Random(order_seed).shuffle(missing)
+    with _open_for_append(path) as output:
+        run = _Run(
+            url=url,
+            settings=settings,
+            bodies=bodies,
+            digests=digests,
+            output=output,
+            check=check,
+            progress=progress or Silent(),
+            label=label,
+            done=len(bodies) - len(missing),
+        )
+        try:
+            asyncio.run(run.all(missing))
+        except ExceptionGroup as group:
+            raise _first(group) from group
+    records = read_records(path)
+    complete = {turn.id: records[turn.id] for turn in turns}
+    errors = [f"{turn_id}: {record.reply.error}" for turn_id, record in complete.items() if record.reply.error]
+    if errors and len(errors) == len(complete):
+        raise ReplayError(
+            f"not one of {len(errors)} turns was answered; the first: {errors[0]}",
+            "See the server's log beside the replies; check chat template, tool parser and max_model_len.",
+        )
+    return complete
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The most telling exception of a task group: one of ours before any other."""
+    leaves: list[BaseException] = []
+    stack: list[BaseException] = [group]
+    while stack:
+        error = stack.pop()
+        if isinstance(error, BaseExceptionGroup):
+            stack.extend(error.exceptions)
+        else:
+            leaves.append(error)
+    ours = [error for error in leaves if isinstance(error, GateError)]
+    return (ours or leaves)[0]
+
+
+def _tolerated(turns: int) -> int:
+    """Turns that may stay without an answer from a living server before the replay is given up."""
+    return max(3, turns // 20)
+
+
+class _Refused(Exception):
+    """The server said no to this request."""
+
+
+class _NoAnswer(Exception):
+    """There was no usable answer this time."""
+
+
+class _Run:
+    """The state of one replay."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        settings: ReplaySettings,
+        bodies: Mapping[str, dict[str, Any]],
+        digests: Mapping[str, str],
+        output: IO[bytes],
+        check: Callable[[], None],
+        progress: Progress,
+        label: str,
+        done: int,
+    ) -> None:
+        self._url = url
+        self._settings = settings
+        self._bodies = bodies
+        self._digests = digests
+        self._output = output
+        self._check = check
+        self._progress = progress
+        self._label = label
+        self._done = done
+        self._unanswered: list[str] = []
+
+    async def all(self, turn_ids: Sequence[str]) -> None:
+        """Send every turn, ``concurrency`` at a time, for as long as the server lives."""
+        waiting = iter(turn_ids)
+        self._progress.advance(self._label, self._done, len(self._bodies))
+        workers = min(self._settings.concurrency, len(turn_ids))
+        limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
+        # trust_env=False: a proxy in the environment must not stand between us and 127.0.0.1.
+        async with (
+            httpx.AsyncClient(
+                base_url=self._url, timeout=self._settings.timeout_s, limits=limits, trust_env=False
+            ) as client,
+            asyncio.TaskGroup() as group,
+        ):
+            watch = group.create_task(self._watch())
+            sending = [group.create_task(self._work(client, waiting)) for _ in range(workers)]
+            if sending:
+                await asyncio.wait(sending)
+            watch.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            self._check()
+            await asyncio.sleep(WATCH_S)
+
+    async def _work(self, client: httpx.AsyncClient, waiting: Iterable[str]) -> None:
+        for turn_id in waiting:
+            record = await self._answer(client, turn_id)
+            self._output.write(record.line().encode() + b"\n")
+            self._output.flush()
+            self._done += 1
+            self._progress.advance(self._label, self._done, len(self._bodies))
+
+    async def _answer(self, client: httpx.AsyncClient, turn_id: str) -> Record:
+        content = json.dumps(self._bodies[turn_id], ensure_ascii=False, allow_nan=False).encode()
+        began = time.monotonic()
+        error = ""
+        for attempt in range(1, self._settings.attempts + 1):
+            try:
+                async with asyncio.timeout(self._settings.timeout_s):
+                    reply, prompt = await self._send(client, turn_id, content)
+                return self._record(turn_id, reply, prompt, began, attempt)
+            except _Refused as refusal:
+                return self._record(turn_id, Reply(turn_id, error=str(refusal)), {}, began, attempt)
+            except (_NoAnswer, TimeoutError, httpx.TransportError) as failure:
+                timed_out = isinstance(failure, (TimeoutError, httpx.TimeoutException))
+                seconds = f"no answer within {self._settings.timeout_s:g} s"
+                error = seconds if timed_out else str(failure) or type(failure).__name__
+                self._check()
+                await asyncio.sleep(PAUSE_S * attempt)  # a dying server needs a moment to be seen dead
+                await self._check_health(client, error)
+        self._unanswered.append(turn_id)
+        if len(self._unanswered) > _tolerated(len(self._bodies)):
+            raise ReplayError(
+                f"{len(self._unanswered)} of {len(self._bodies)} turns got no answer after "
+                f"{self._settings.attempts} tries; the last, {turn_id}: {error}",
+                "See the server's log; raise timeout_s or lower concurrency under replay in configs/gate.yaml. "
+                "The next run sends only what is missing.",
+            )
+        return self._record(turn_id, Reply(turn_id, error=error), {}, began, self._settings.attempts)
+
+    async def _check_health(self, client: httpx.AsyncClient, error: str) -> None:
+        """After a failure: a server whose engine is dead says so, or says nothing at all."""
+        try:
+            health = await client.get("/health", timeout=10)
+        except httpx.TimeoutException:
+            return  # busy, not dead
+        except httpx.TransportError as failure:
+            self._check()
+            raise ServerError(
+                f"the server at {self._url} no longer answers ({failure!r}), after: {error}",
+                "See the server's log; the next run sends only what is missing.",
+            ) from failure
+        if health.status_code >= 500:
+            self._check()
+            raise ServerError(
+                f"the server at {self._url} reports a dead engine (HTTP {health.status_code}), after: {error}",
+                "See the server's log; the next run sends only what is missing.",
+            )
+
+    async def _send(self, client: httpx.AsyncClient, turn_id: str, content: bytes) -> tuple[Reply, dict[str, Any]]:
+        response = await client.post(
+            "/v1/chat/completions", content=content, headers={"content-type": "application/json"}
+        )
+        if response.status_code >= 500 or response.status_code in RETRY_STATUS:
+            raise _NoAnswer(f"HTTP {response.status_code}: {response.text[:500]}")
+        if response.status_code != 200:
+            raise _Refused(f"HTTP {response.status_code}: {_message(response)}")
+        try:
+            return _read_body(turn_id, response.json())
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise _NoAnswer(f"unreadable answer: {error!r}") from error
+
+    def _record(self, turn_id: str, reply: Reply, prompt: dict[str, Any], began: float, attempt: int) -> Record:
+        return Record(
+            turn_id=turn_id,
+            request_digest=self._digests[turn_id],
+            reply=reply,
+            prompt_token_ids_digest=prompt.get("digest"),
+            prompt_tokens=prompt.get("tokens"),
+            latency_s=round(time.monotonic() - began, 3),
+            attempt=attempt,
+        )
+
+
+def _message(response: httpx.Response) -> str:
+    """The server's own message, from OpenAI's error object where there is one."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(response.json()["error"]["message"])[:500]
+    return response.text[:500]
+
+
+def _read_body(turn_id: str, body: Mapping[str, Any]) -> tuple[Reply, dict[str, Any]]:
+    choice = body["choices"][0]
+    message, usage, token_ids = choice["message"], body["usage"], body.get("prompt_token_ids")
+    calls = tuple(
+        ToolCall(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or ()
+    )
+    reply = Reply(
+        turn_id=turn_id,
+        content=message.get("content") or "",
+        tool_calls=calls,
+        finish_reason=choice["finish_reason"],
+        completion_tokens=usage["completion_tokens"],
+    )
+    digest = digest_of(token_ids) if token_ids else None
+    return reply, {"digest": digest, "tokens": usage["prompt_tokens"]}

@@ -1,0 +1,263 @@
+"""The engine as a process: started on a free port, waited for, watched, and stopped for certain.
+
+The process is the launcher as a supervisor (``engine/launcher.py``), leader of its own session. It holds one
+end of a pipe whose other end is ours: however this process ends, the supervisor notices and ends the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from pipeline.errors import ServerError, SettingsError
+from pipeline.progress import Progress, Silent
+from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan
+
+PORT_TRIES = 3
+STOP_S = 25.0
+"""Seconds that an orderly stop may take before the whole process group is killed; the launcher's own grace is 15."""
+KILL_S = 10.0
+"""Seconds that killed processes may take to vanish; only unreaped ones, which hold nothing, can take longer."""
+
+_MILESTONES = (
+    ("Initializing a V1 LLM engine", "engine is up, loading the model"),
+    ("Loading weights took", "weights are loaded"),
+    ("KV cache size", "warming up"),
+    ("Starting vLLM server", "opening the port"),
+)
+_NOISE = re.compile(r"Route: |nanobind|leaked|^\s*$|Loading safetensors|resource_tracker|^ - ")
+_FAULT = re.compile(r"error|exception|traceback|killed|out of memory", re.IGNORECASE)
+_PORT_TAKEN = "Address already in use"
+
+
+class Server:
+    """A served checkpoint, as a context manager: inside the block the server is up and healthy.
+
+    :param plan: how to start the engine.
+    :param model: the checkpoint directory.
+    :param log: where the engine's output goes; overwritten.
+    :param label: the stage that progress is reported for.
+    """
+
+    def __init__(
+        self, plan: EnginePlan, model: Path, log: Path, progress: Progress | None = None, label: str = "serve"
+    ) -> None:
+        self.plan = plan
+        self.model = model
+        self.log = log
+        self.port = 0
+        self.seconds_to_start = 0.0
+        self._progress = progress or Silent()
+        self._label = label
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: int | None = None
+        self._began = 0.0
+
+    @property
+    def url(self) -> str:
+        """Base URL, without ``/v1``."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Server:
+        self.start()
+        try:
+            self.wait()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the process and return at once; :meth:`wait` until it serves, and :meth:`stop` it in any case."""
+        self._began = time.monotonic()
+        self._spawn()
+
+    def _spawn(self) -> None:
+        self.port = _free_port()
+        theirs, ours = os.pipe()
+        command = self.plan.command(self.model, self.port)
+        at = command.index(str(LAUNCHER)) + 1
+        command[at:at] = ["--lifeline", str(theirs)]
+        try:
+            with self.log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=self.plan.process_environment(),
+                    pass_fds=[theirs],
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(ours)
+            raise ServerError(f"the engine cannot be started: {error}", "Run `make setup`.") from error
+        finally:
+            os.close(theirs)
+        self._lifeline = ours
+
+    def wait(self) -> None:
+        """Wait until the server answers for our model.
+
+        :raises SettingsError: the engine refused its command line.
+        :raises ServerError: it died, took longer than the plan allows, or another server answers on the port.
+        """
+        said = 0
+        with httpx.Client(trust_env=False, timeout=5) as client:
+            for attempt in range(1, PORT_TRIES + 1):
+                while self.alive():
+                    with suppress(httpx.TransportError):
+                        if client.get(f"{self.url}/health").is_success:
+                            self._check_model(client)
+                            self.seconds_to_start = time.monotonic() - self._began
+                            return
+                    if time.monotonic() - self._began > self.plan.startup_timeout_s:
+                        raise ServerError(
+                            f"the engine was not ready after {self.plan.startup_timeout_s:.0f} s; "
+                            f"end of {self.log}:\n{self._tail()}",
+                            "Raise startup_timeout_s in configs/serving if the machine is merely slow.",
+                        )
+                    said = self._tell(said)
+                    time.sleep(0.2)
+                if attempt == PORT_TRIES or _PORT_TAKEN not in self._text():
+                    raise self._death("died while starting")
+                self.stop()
+                self._progress.say(self._label, f"port {self.port} was taken meanwhile; trying another")
+                self._spawn()
+
+    def _check_model(self, client: httpx.Client) -> None:
+        """Whoever answers must serve our checkpoint under our name."""
+        try:
+            cards = client.get(f"{self.url}/v1/models").json()["data"]
+            served = {(card["id"], card["root"]) for card in cards}
+        except (httpx.TransportError, ValueError, KeyError, TypeError) as error:
+            raise ServerError(f"{self.url}/v1/models gives no list of models: {error!r}") from error
+        if (SERVED_NAME, str(self.model)) not in served:
+            raise ServerError(
+                f"{self.url} serves {sorted(served)} instead of {self.model}",
+                "Another server took the port; run again.",
+            )
+
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def check(self) -> None:
+        """Raise :class:`ServerError`, with the engine's own words, if the process has ended."""
+        if not self.alive():
+            raise self._death("died")
+
+    def stop(self) -> None:
+        """Stop the engine; when this returns, no process of it is left. May be called at any time, repeatedly."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                _end_group(process)
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+    def facts(self) -> dict[str, Any]:
+        """What the running engine says of itself: version, flags in effect, kernels, KV cache, seconds to start."""
+        with httpx.Client(trust_env=False, timeout=30) as client:
+            try:
+                version = str(client.get(f"{self.url}/version").json()["version"])
+            except (httpx.TransportError, ValueError, KeyError) as error:
+                raise ServerError(f"{self.url}/version gives no version: {error!r}") from error
+        text = self._text()
+        in_effect = re.search(r"non-default args: (\{.*\})", text)
+        cache = re.search(r"((?:GPU|CPU) KV cache size: .*)", text)
+        return {
+            "version": version,
+            "arguments": in_effect[1] if in_effect else None,
+            "kernels": sorted(set(re.findall(r"(?:Selected|Using) (\w+(?:Kernel|LinearMethod|Backend)\b.*)", text))),
+            "kv_cache": cache[1] if cache else None,
+            "seconds_to_start": round(self.seconds_to_start, 1),
+        }
+
+    # --- the engine's log ----------------------------------------------------------------------
+
+    def _text(self) -> str:
+        try:
+            return self.log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+
+    def _tell(self, said: int) -> int:
+        """Report milestones of the start as they come up in the log; returns how many were reported."""
+        text = self._text()
+        while said < len(_MILESTONES) and _MILESTONES[said][0] in text:
+            self._progress.say(self._label, _MILESTONES[said][1])
+            said += 1
+        return said
+
+    def _tail(self, lines: int = 30) -> str:
+        """The last lines that tell something; those that speak of a fault, when there are any."""
+        told = [line[:300] for line in self._text().splitlines() if not _NOISE.search(line)]
+        faulty = [i for i, line in enumerate(told) if _FAULT.search(line)]
+        if faulty and faulty[0] < len(told) - lines:
+            told = told[faulty[-1] - lines // 2 : faulty[-1] + lines // 2]
+        return "\n".join(told[-lines:]) or "(empty)"
+
+    def _death(self, how: str) -> ServerError | SettingsError:
+        code = self._process.poll() if self._process is not None else None
+        text = self._text()
+        refused = re.search(r"error: (unrecognized arguments: .*|argument .*)", text)
+        if refused:
+            return SettingsError(
+                f"the engine refuses its command line: {refused[1]}", "Correct extra_args in configs/serving."
+            )
+        return ServerError(f"the engine {how} (exit {code}); end of {self.log}:\n{self._tail()}", _remedy(text, code))
+
+
+def _remedy(text: str, code: int | None) -> str:
+    lowered = text.lower()
+    if "out of memory" in lowered or "no available memory for the cache" in lowered or code in (137, -9):
+        return "Not enough memory: lower max_model_len, max_num_seqs or cpu_kv_cache_gib in configs/serving."
+    if "kv cache" in lowered and "larger than" in lowered:
+        return "Lower max_model_len, or give the KV cache more memory, in configs/serving."
+    if "available memory on node" in lowered:
+        return "Free memory, or lower cpu_kv_cache_gib in configs/serving."
+    if "invalid tool call parser" in lowered:
+        return "Choose one of the parsers named above as tool_call_parser in configs/serving."
+    return "The full log is in the file named above."
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the process's group and wait until it is gone."""
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            break
+        process.poll()
+        time.sleep(0.02)
+    process.wait()
