@@ -1,0 +1,165 @@
+"""A decision record in the terms of an experiment tracker: parameters, figures, tags, prose, a table.
+
+Pure functions over ``decision.json``. Names are the same in every run, so that runs compare in one table.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_FIGURES = {
+    "baseline": "baseline_rate",
+    "candidate": "candidate_rate",
+    "difference": "difference",
+    "lower_limit": "lower",
+    "upper_limit": "upper",
+    "margin": "margin",
+    "b": "b",
+    "c": "c",
+    "n": "n",
+}
+"""Figure as tracked -> field of the decision record. Rates and differences are shares, not percent."""
+_SLICE_FIGURES = ("difference", "b", "c", "n")
+
+
+def clipped(text: str, most: int) -> str:
+    """``text``, its end replaced by an ellipsis where it is longer than ``most`` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def params_of(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """What the run was done with."""
+    baseline, candidate, golden = decision["baseline"], decision["candidate"], decision["golden_set"]
+    engine, recipe, policy = decision["engine"], candidate.get("recipe") or {}, decision["policy"]
+    params = {
+        "model": baseline.get("source"),
+        "model.revision": baseline.get("revision"),
+        "recipe": recipe.get("name"),
+        "baseline.digest": baseline.get("digest"),
+        "candidate.digest": candidate.get("digest"),
+        "golden_set": golden.get("name"),
+        "golden_set.digest": golden.get("digest"),
+        "golden_set.turns": golden.get("turns"),
+        "engine": engine.get("name"),
+        "engine.version": engine.get("version"),
+        "engine.device": engine.get("device"),
+        "engine.flags": " ".join(map(str, engine.get("flags") or ())),
+        "engine.speed_representative": engine.get("speed_representative"),
+        "alpha": policy.get("alpha"),
+    }
+    params |= {f"recipe.{key}": recipe[key] for key in ("backend", "method", "scheme", "group_size") if key in recipe}
+    params |= {f"sampling.{key}": value for key, value in (policy.get("sampling") or {}).items()}
+    return params
+
+
+def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
+    """Every figure of the decision: ``<metric>/<figure>``, and ``slice.<slice>/<metric>.<figure>``.
+
+    The MLflow UI makes one section of charts of what stands before the last slash.
+    """
+    metrics: dict[str, float | None] = {}
+    for row in decision["metrics"]:
+        for figure, field in _FIGURES.items():
+            metrics[f"{_name(row['metric'])}/{figure}"] = row.get(field)
+    for row in decision["slices"]:
+        for figure in _SLICE_FIGURES:
+            name = f"slice.{_name(row['slice'])}/{_name(row['metric'])}.{figure}"
+            metrics[name] = row.get(_FIGURES[figure])
+    critical, flips = decision["critical"], decision["flips"]
+    metrics |= {
+        "gate/critical_turns_failed": len(critical["failed"]),
+        "gate/critical_turns_failed.upper_limit": critical.get("upper_limit"),
+        "gate/flips.pass_to_fail": flips.get("pass_to_fail"),
+        "gate/flips.fail_to_pass": flips.get("fail_to_pass"),
+    }
+    sizes = [decision[side].get("weight_bytes") for side in ("baseline", "candidate")]
+    for side, size in zip(("baseline", "candidate"), sizes, strict=True):
+        metrics[f"gate/weight_megabytes.{side}"] = None if size is None else size / 1e6
+    if all(sizes):
+        metrics["gate/weight_ratio"] = sizes[1] / sizes[0]
+    return metrics
+
+
+def tags_of(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """What runs are searched and coloured by."""
+    return {
+        "verdict": decision["verdict"],
+        "exit_code": decision["exit_code"],
+        "reasons": ", ".join(dict.fromkeys(reason["code"] for reason in decision["reasons"])),
+        "candidate.digest": decision["candidate"].get("digest"),
+    }
+
+
+def description(decision: Mapping[str, Any]) -> str:
+    """The verdict for people, as Markdown: reasons, decision table, next step."""
+    recipe = (decision["candidate"].get("recipe") or {}).get("name") or "candidate"
+    lines = [f"## {decision['verdict']}: {recipe} of {_cell(decision['baseline'].get('source'))}", ""]
+    lines += [f"- {_cell(reason['text'])}" for reason in decision["reasons"]]
+    lines += [
+        "",
+        "| metric | verdict | baseline | candidate | difference | limits | margin | flips (worse / better) | turns |",
+        "|---|---|---:|---:|---:|---|---:|---:|---:|",
+    ]
+    for row in decision["metrics"]:
+        limits = f"{_points(row['lower'])} … {_points(row['upper'])}"
+        cells = (
+            row["metric"] if row["gating"] else f"{row['metric']} (not gating)",
+            row["verdict"],
+            _percent(row["baseline_rate"]),
+            _percent(row["candidate_rate"]),
+            _points(row["difference"]),
+            limits,
+            _points(row["margin"], sign=False),
+            f"{row['b']} / {row['c']}",
+            row["n"],
+        )
+        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    critical = decision["critical"]
+    lines += ["", f"Critical turns failed: {len(critical['failed'])} of {critical['passed_by_baseline']}."]
+    lines += [f"Next step: {_cell(decision['next_step'])}", "", "Artifacts: `report.html` is the full report."]
+    return clipped("\n".join(lines), 7500)
+
+
+def flip_table(path: Path) -> dict[str, list[Any]]:
+    """Columns of the flips in a ``flips.jsonl``; empty when there are none."""
+    flips = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not flips:
+        return {}
+    table: dict[str, list[Any]] = {}
+    for name in ("turn_id", "metric", "direction", "critical"):
+        table[name] = [flip[name] for flip in flips]
+    for part in ("label", "evidence"):
+        for side in ("baseline", "candidate"):
+            table[f"{side}_{part}"] = [_plain(flip[side][part]) for flip in flips]
+    for name in ("scenario", "slices"):
+        table[name] = [_plain(flip[name]) for flip in flips]
+    return table
+
+
+def _name(text: str) -> str:
+    """``text`` with only the characters that MLflow allows in a name, and no slash of its own."""
+    return re.sub(r"[^\w.\- ]", "_", text)
+
+
+def _plain(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+def _points(share: float | None, sign: bool = True) -> str:
+    """A difference of shares in percentage points."""
+    return "-" if share is None else f"{share * 100:{'+' if sign else ''}.1f} pp"
+
+
+def _cell(value: Any) -> str:
+    """Text that cannot break out of its Markdown table cell or list item, or become markup."""
+    text = " ".join(str("-" if value is None else value).split())
+    return re.sub(r"([\\`|\[\]*])", r"\\\1", html.escape(text, quote=False))
