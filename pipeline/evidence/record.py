@@ -1,0 +1,277 @@
+"""The decision record: ``decision.json`` and ``flips.jsonl``.
+
+``decision.json`` follows ``decision.schema.json`` (JSON Schema draft 2020-12) and is deterministic: keys
+sorted, computed figures rounded to :data:`DIGITS` decimals, times only under ``times``. What a user or a
+configuration gave (policy, recipe, engine) is written as given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+
+from evaluators.turn import Outcome
+from pipeline.errors import VERDICT_EXIT_CODES, RecordError, Verdict
+from pipeline.settings import GateSettings
+from pipeline.statistics.facts import Benefit, Decision, Flip, MetricResult, SliceResult
+
+if TYPE_CHECKING:
+    from pipeline.golden import GoldenSet
+
+SCHEMA_VERSION = 1
+DECISION_FILE = "decision.json"
+FLIPS_FILE = "flips.jsonl"
+
+DIGITS = 6
+"""Decimals of a computed figure: a ten-thousandth of a percentage point. Verdicts use unrounded figures."""
+
+_REMEDY = "The record is damaged, was edited or comes from another version: run the decide stage again."
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFacts:
+    """The unquantized side: where it came from, its checkpoint digest, bytes of its weight files."""
+
+    source: str
+    revision: str | None
+    digest: str
+    weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateFacts:
+    """The quantized side; ``recipe`` as loaded."""
+
+    digest: str
+    weight_bytes: int
+    recipe: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordContext:
+    """What the record says beside the decision itself.
+
+    :ivar engine: ``EnginePlan.facts()``.
+    :ivar inputs: further digests by name (replies, environments, ...).
+    :ivar times: times of any kind; the one part that may differ between equal runs.
+    """
+
+    baseline: BaselineFacts
+    candidate: CandidateFacts
+    engine: Mapping[str, Any]
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    times: Mapping[str, Any] = field(default_factory=dict)
+
+    def identity(self) -> dict[str, Any]:
+        """Everything but the times, as JSON values."""
+        return {
+            "baseline": asdict(self.baseline),
+            "candidate": {**asdict(self.candidate), "recipe": dict(self.candidate.recipe)},
+            "engine": dict(self.engine),
+            "inputs": dict(self.inputs),
+        }
+
+    @property
+    def benefit(self) -> Benefit:
+        """Weight bytes of both sides."""
+        return Benefit(self.baseline.weight_bytes, self.candidate.weight_bytes)
+
+
+def build_record(
+    decision: Decision,
+    *,
+    golden: GoldenSet,
+    policy: GateSettings,
+    context: RecordContext,
+    inputs: Mapping[str, str],
+) -> dict[str, Any]:
+    """The decision record as JSON values, validated.
+
+    :param inputs: digests that the deciding stage knows itself; joined with those of ``context``.
+    :raises RecordError: the result does not follow the schema (a fault of the program).
+    """
+    lost = sum(flip.lost for flip in decision.flips)
+    critical = decision.critical
+    record: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "verdict": decision.verdict.value,
+        "exit_code": decision.exit_code,
+        "reasons": [
+            {
+                "code": reason.code.value,
+                "verdict": reason.verdict.value,
+                "metric": reason.metric,
+                "text": reason.text,
+                "figures": _rounded(dict(reason.figures or {})),
+            }
+            for reason in decision.reasons
+        ],
+        "next_step": decision.next_step,
+        "golden_set": {
+            "name": golden.name,
+            "digest": golden.digest,
+            "transcripts": golden.transcript_count,
+            "scenarios": golden.scenarios,
+            "turns": len(golden.turns),
+            "slices": dict(golden.slice_counts),
+        },
+        "policy": policy.model_dump(mode="json"),
+        "metrics": [_metric(result) for result in decision.metrics],
+        "slices": [_slice(row) for row in decision.slices],
+        "critical": {
+            "turns": critical.turns,
+            "passed_by_baseline": critical.passed_by_baseline,
+            "failed": list(critical.failed),
+            "unstable": list(critical.unstable),
+            "upper_limit": _rounded(critical.upper_limit),
+        },
+        "scenarios_wiped_out": list(decision.scenarios_wiped_out),
+        "accounting": asdict(decision.accounting),
+        "flips": {"pass_to_fail": lost, "fail_to_pass": len(decision.flips) - lost},
+        "worst_flips": [{**asdict(flip), "metrics": list(flip.metrics)} for flip in decision.worst],
+        **context.identity(),
+        "inputs": {**context.inputs, **inputs},
+        "times": dict(context.times),
+    }
+    _validate(record, "decision record")
+    return record
+
+
+def write_record(directory: Path, record: Mapping[str, Any], decision: Decision) -> None:
+    """Write ``decision.json`` and ``flips.jsonl`` into ``directory``."""
+    text = json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    (directory / DECISION_FILE).write_text(text + "\n", encoding="utf-8")
+    with (directory / FLIPS_FILE).open("w", encoding="utf-8") as handle:
+        for flip in decision.flips:
+            handle.write(json.dumps(_flip(flip), sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read_decision(path: Path) -> dict[str, Any]:
+    """Read a ``decision.json`` and check it: schema, exit code of its verdict, reasons that argue for it.
+
+    :raises RecordError: unreadable, not following the schema, or contradicting itself.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path}: cannot read the decision record: {error}", _REMEDY) from error
+    _validate(record, str(path))
+    verdict = Verdict(record["verdict"])
+    if record["exit_code"] != VERDICT_EXIT_CODES[verdict]:
+        raise RecordError(f"{path}: exit_code {record['exit_code']} is not that of {verdict}", _REMEDY)
+    if record["reasons"][0]["verdict"] != verdict:
+        raise RecordError(f"{path}: the weightiest reason argues for another verdict than {verdict}", _REMEDY)
+    if verdict is Verdict.ACCEPT and any(m["gating"] and m["verdict"] != verdict for m in record["metrics"]):
+        raise RecordError(f"{path}: ACCEPT, though a gating metric is not", _REMEDY)
+    return dict(record)
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON Schema of ``decision.json``."""
+    return dict(json.loads(files("pipeline.evidence").joinpath("decision.schema.json").read_text(encoding="utf-8")))
+
+
+@cache
+def _validator() -> Draft202012Validator:
+    return Draft202012Validator(schema())
+
+
+def _validate(record: Any, where: str) -> None:
+    faults = sorted(_validator().iter_errors(record), key=lambda fault: fault.json_path)
+    if faults:
+        text = "; ".join(f"{fault.json_path}: {fault.message}" for fault in faults[:5])
+        raise RecordError(f"{where}: does not follow the schema: {text}", _REMEDY)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} has no place in a record")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DIGITS) + 0.0  # + 0.0 turns -0.0 into 0.0
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _metric(result: MetricResult) -> dict[str, Any]:
+    limits = result.limits
+    changes = result.flips_to_change or {}
+    return {
+        "metric": result.metric,
+        "gating": result.gating,
+        "verdict": result.verdict.value,
+        "n": result.n,
+        "clusters": result.clusters,
+        "baseline_passed": result.baseline_passed,
+        "candidate_passed": result.candidate_passed,
+        "baseline_rate": _rounded(result.baseline_rate),
+        "candidate_rate": _rounded(result.candidate_rate),
+        "difference": _rounded(result.difference),
+        "lower": _rounded(limits.lower) if limits else None,
+        "upper": _rounded(limits.upper) if limits else None,
+        "limits": None
+        if limits is None
+        else {
+            "deciding": limits.deciding,
+            "tango": _rounded(limits.tango),
+            "tango_clustered": _rounded(limits.tango_clustered),
+            "cluster_t": _rounded(limits.cluster_t),
+        },
+        "design_effect": _rounded(result.design_effect),
+        "mcnemar_p": _rounded(result.mcnemar_p),
+        "margin": result.margin,
+        "floor": result.floor,
+        "b": result.b,
+        "c": result.c,
+        "unscorable_baseline": result.unscorable_baseline,
+        "unscorable_candidate": result.unscorable_candidate,
+        "n_to_decide": result.n_to_decide,
+        "n_planned": result.n_planned,
+        "flips_to_change": {verdict.value: count for verdict, count in changes.items()},
+        "noise": None if result.noise is None else _rounded(asdict(result.noise)),
+    }
+
+
+def _slice(row: SliceResult) -> dict[str, Any]:
+    return {
+        "slice": row.slice,
+        "metric": row.metric,
+        "n": row.n,
+        "b": row.b,
+        "c": row.c,
+        "baseline_rate": _rounded(row.baseline_passed / row.n),
+        "candidate_rate": _rounded(row.candidate_passed / row.n),
+        "difference": _rounded((row.c - row.b) / row.n),
+        "lower": _rounded(row.lower),
+        "upper": _rounded(row.upper),
+        "p_adjusted": _rounded(row.p_adjusted),
+        "flagged": row.flagged,
+    }
+
+
+def _flip(flip: Flip) -> dict[str, Any]:
+    def side(outcome: Outcome) -> dict[str, Any]:
+        return {"label": outcome.label, "evidence": list(outcome.evidence)}
+
+    return {
+        "turn_id": flip.turn_id,
+        "metric": flip.metric,
+        "direction": "pass_to_fail" if flip.lost else "fail_to_pass",
+        "critical": flip.critical,
+        "scenario": flip.scenario,
+        "slices": list(flip.slices),
+        "baseline": side(flip.baseline),
+        "candidate": side(flip.candidate),
+    }
