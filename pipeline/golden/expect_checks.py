@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluators.patterns import compile_pattern, pattern_complaints
 from evaluators.turn import Behaviour, Expectation, ExpectedCall
+from evaluators.values import same
 from pipeline.digests import canonical_json
 from pipeline.golden.building import expectation_of
 from pipeline.golden.complaints import Complaint
@@ -138,7 +139,7 @@ def _forbidden(record: Record, field: str, expect: Expectation, tools: Toolbox) 
             continue
         if call.name in expect.forbidden_tools:
             yield record.complain(place, f"adds nothing: all of {call.name} is in forbidden_tools")
-        if not call.arguments:
+        if not (call.arguments or call.free):
             yield record.complain(place, "names no arguments: put the tool into forbidden_tools instead")
         yield from _names(record, place, call, tools)
 
@@ -148,8 +149,9 @@ def _overlap(expected: ExpectedCall, forbidden: ExpectedCall) -> bool:
     if expected.name != forbidden.name:
         return False
     for name, values in forbidden.arguments.items():
-        accepted = {canonical_json(value) for value in expected.arguments.get(name, ())}
-        if name not in expected.free and not accepted & {canonical_json(value) for value in values}:
+        accepted = expected.arguments.get(name, ())
+        absent = name in forbidden.optional and (name in expected.optional or not accepted)
+        if name not in expected.free and not absent and not any(same(a, b) for a in accepted for b in values):
             return False
     return True
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from evaluators.policy import validate_rule
 from evaluators.turn import Policy, PolicyRule
 from pipeline.golden.complaints import Complaint, field_path
 from pipeline.golden.schemas import faults, schema_validator, toolbox
@@ -164,7 +165,7 @@ def _read_policy(path: Path, shown: str, complaints: list[Complaint]) -> Policy 
     for index, entry in enumerate(data.get("rules", [])):
         rule = PolicyRule(entry["id"], entry["type"], {k: v for k, v in entry.items() if k not in ("id", "type")})
         field = f"rules[{index}]"
-        messages = _rule_faults(rule)
+        messages = validate_rule(rule)
         if rule.id in seen:
             messages.append(f"rule id {rule.id!r} is used twice")
         seen.add(rule.id)
@@ -173,14 +174,6 @@ def _read_policy(path: Path, shown: str, complaints: list[Complaint]) -> Policy 
         if not messages:
             rules.append(rule)
     return Policy(path.stem, body, tuple(rules))
-
-
-def _rule_faults(rule: PolicyRule) -> list[str]:
-    try:
-        from evaluators.policy import validate_rule
-    except ImportError:
-        return []
-    return list(validate_rule(rule))
 
 
 def _yaml_line(node: yaml.Node | None, field: str) -> int:

@@ -10,6 +10,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError, best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from pipeline.golden.complaints import field_path
 from pipeline.settings import PROJECT_ROOT
@@ -67,9 +69,7 @@ class Toolbox:
             if fault:
                 self.invalid.append((index, f"parameters of {name!r} are not a valid JSON Schema: {fault}"))
             else:
-                self._validators[name] = Draft202012Validator(
-                    parameters, format_checker=Draft202012Validator.FORMAT_CHECKER
-                )
+                self._validators[name] = _arguments_validator(parameters)
 
     def __contains__(self, name: object) -> bool:
         return name in self._parameters
@@ -102,17 +102,39 @@ class Toolbox:
         return list(dict.fromkeys(found))
 
 
+def _arguments_validator(parameters: Mapping[str, Any]) -> Draft202012Validator:
+    """As the evaluators do it: formats are checked, and nothing is fetched for a remote reference."""
+    return Draft202012Validator(parameters, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER)
+
+
 def _schema_fault(parameters: Any) -> str:
     try:
         Draft202012Validator.check_schema(parameters)
+        for reference in _references(parameters):
+            _arguments_validator({**parameters, "allOf": [{"$ref": reference}]}).is_valid({})
     except SchemaError as error:
         where = field_path(error.absolute_path)
         return f"{where}: {_message(error)}" if where else _message(error)
+    except Unresolvable as error:
+        return f"a reference cannot be resolved: {error}"
     required, properties = parameters.get("required", []), parameters.get("properties", {})
     lost = [name for name in required if name not in properties]
     if lost and parameters.get("additionalProperties") is False:
         return f"required names {lost}, which properties do not declare: no call can be valid"
     return ""
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Every ``$ref`` within a schema."""
+    if isinstance(schema, Mapping):
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield reference
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
 
 
 def _missing(error: ValidationError) -> str:
