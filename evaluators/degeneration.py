@@ -19,6 +19,8 @@ NeurIPS 2022). A text loops when
   Holtzman et al. (their ``metrics/repetition.py``) report a phrase of three or more tokens that
   stands twice in a row at the end; a short reply is cut off by no loop, so we ask for one round more
   but look anywhere. Or a shorter run does so :data:`WORD_ROUNDS` times. Or
+* one character stands :data:`CHARACTER_ROUNDS` times in a row (rules such as "-----" aside): an engine
+  that computes NaN answers with its first token for ever, which is often "!". Or
 * rep-4 (Welleck et al. 2020: one minus the share of distinct 4-grams; rep-n in Fu et al., "A
   Theoretical Analysis of the Repetition Problem in Text Generation", AAAI 2021) reaches
   :data:`REP_4` in a text of :data:`REP_4_WORDS` words or more: loops that vary a little.
@@ -26,8 +28,8 @@ NeurIPS 2022). A text loops when
 Lists of orders repeat their wording but not their numbers: words are compared with their digits, so
 "Order 1001: shipped. Order 1002: shipped." is no run, and a list line of w words with one changing
 number has rep-4 of at most (w - 4) / w: 0.8 needs lines of 20 words that differ in one number only.
-The limit is higher than what people write: the thresholds flag none of 1,100 assistant messages of
-human support agents and public benchmarks that they were tried on.
+They were tried on the assistant messages of public support benchmarks (ABCD, tau-bench, AgentDojo)
+and on the customers' and tools' messages beside them: none is flagged.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ METRIC = "free_of_degeneration"
 
 PHRASE_WORDS = 3
 PHRASE_ROUNDS = 3
-WORD_ROUNDS = 6
+WORD_ROUNDS = 8
+CHARACTER_ROUNDS = 20
 REP_4 = 0.8
 REP_4_WORDS = 60
 
@@ -58,11 +61,13 @@ _RESERVED = re.compile(
 _GARBLED = re.compile(
     "[\ufffd\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\ufdd0-\ufdef\ud800-\udfff]"
     "|<0x[0-9A-Fa-f]{2}>"  # a byte token that was not decoded
-    "|[\u0120\u010a](?=[A-Za-z])"  # byte-level BPE: Ġ and Ċ stand for a space and a line break
+    "|(?<=[\\w.,!?])[\u0120\u010a](?=[A-Za-z])"  # byte-level BPE: Ġ and Ċ stand for a space and a line break
     "|\u2581\\w"  # SentencePiece's mark of a space
     "|\u00e2\u20ac[\u2122\u0153\u009d\u201c\u201d\u02dc]|\u00c3[\u00a0-\u00bf]"  # UTF-8 read as Windows-1252
 )
-_WORD = re.compile(r"\w+(?:[.,:/'’-]\w+)*")
+# Scripts without spaces are read character by character.
+_WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|" + r"\w+(?:[.,:/'’-]\w+)*")
+_CHARACTER_RUN = re.compile(rf"([^\s\-=_*~#.|+─━])\1{{{CHARACTER_ROUNDS - 1}}}")
 
 
 def applies(turn: Turn) -> bool:
@@ -99,6 +104,9 @@ def _degeneration(reply: Reply) -> tuple[str, str] | None:
 
 def find_loop(text: str) -> str | None:
     """What repeats in ``text``, in words; None when nothing does."""
+    run = _CHARACTER_RUN.search(text)
+    if run:
+        return f"{quote(run.group(1))} stands {CHARACTER_ROUNDS} times in a row"
     words = [word.casefold() for word in _WORD.findall(text)]
     for length in range(1, len(words) // PHRASE_ROUNDS + 1):
         rounds = PHRASE_ROUNDS if length >= PHRASE_WORDS else WORD_ROUNDS

@@ -180,9 +180,7 @@ class RuleType:
 
 RULE_TYPES: Mapping[str, RuleType] = {
     "never_say": RuleType(_never_say, {"patterns": _are_patterns}, {"behaviours": _are_behaviours}),
-    "identity_before_write": RuleType(
-        _identity_before_write, {"verify_tool": _is_name, "write_tools": _are_names}, {}
-    ),
+    "identity_before_write": RuleType(_identity_before_write, {"verify_tool": _is_name, "write_tools": _are_names}, {}),
     "confirmation_before_write": RuleType(
         _confirmation_before_write, {"write_tools": _are_names, "confirmation": pattern_complaints}, {}
     ),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ MOST_POSITIONS = 300
 """Characters of a repeated group beyond which it is reported as too large to check."""
 
 _SAMPLE = "a7_ \n!é"
-_CATEGORIES = {
+_CATEGORIES: dict[str, Callable[[str], bool]] = {
     "CATEGORY_DIGIT": str.isdecimal,
     "CATEGORY_SPACE": str.isspace,
     "CATEGORY_WORD": lambda c: c.isalnum() or c == "_",
@@ -70,21 +70,18 @@ def _loops(tree: Any) -> Iterator[tuple[int, int, Any]]:
                 yield from _loops(part)
 
 
+_BODY_AT = {"MAX_REPEAT": 2, "MIN_REPEAT": 2, "POSSESSIVE_REPEAT": 2, "SUBPATTERN": 3, "ASSERT": 1, "ASSERT_NOT": 1}
+
+
 def _parts(name: str, argument: Any) -> Iterable[Any]:
     """The sub-expressions of one operator."""
-    if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-        return (argument[2],)
-    if name == "SUBPATTERN":
-        return (argument[3],)
+    if name in _BODY_AT:
+        return (argument[_BODY_AT[name]],)
     if name == "BRANCH":
         return tuple(argument[1])
-    if name in ("ASSERT", "ASSERT_NOT"):
-        return (argument[1],)
-    if name == "ATOMIC_GROUP":
-        return (argument,)
     if name == "GROUPREF_EXISTS":
         return tuple(part for part in argument[1:] if part is not None)
-    return ()
+    return (argument,) if name == "ATOMIC_GROUP" else ()
 
 
 class _TooLarge(Exception):

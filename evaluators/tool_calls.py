@@ -93,9 +93,7 @@ def _validator(name: str, schema: str) -> Draft202012Validator:
     except SchemaError as error:
         raise ValueError(f"tool {name!r}: invalid parameter schema at {error.json_path}: {error.message}") from error
     # An empty registry: a reference to a remote schema must not be fetched.
-    return Draft202012Validator(
-        parameters, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER
-    )
+    return Draft202012Validator(parameters, registry=Registry(), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 def toolbox(turn: Turn) -> dict[str, Draft202012Validator]:
@@ -142,7 +140,8 @@ def read_calls(turn: Turn, reply: Reply) -> tuple[ReadCall, ...]:
 
 
 def _read(call: ToolCall, validator: Draft202012Validator | None) -> ReadCall:
-    required = validator is not None and bool(validator.schema.get("required"))
+    schema = validator.schema if validator is not None else {}
+    required = isinstance(schema, Mapping) and bool(schema.get("required"))
     try:
         arguments = parse_arguments(call.arguments, may_be_empty=not required)
     except MalformedArguments as error:
@@ -151,12 +150,12 @@ def _read(call: ToolCall, validator: Draft202012Validator | None) -> ReadCall:
     if validator is None:
         return ReadCall(call.name, arguments, ("unknown_tool", (f"{call.name!r} is not among the tools offered",)))
     try:
-        error = best_match(validator.iter_errors(arguments))
+        violation = best_match(validator.iter_errors(arguments))
     except Unresolvable as unresolvable:
         raise ValueError(f"tool {call.name!r}: schema reference cannot be resolved: {unresolvable}") from unresolvable
-    if error is None:
+    if violation is None:
         return ReadCall(call.name, arguments)
-    text = f"{call.name}: {error.json_path}: {clip(error.message)}"
+    text = f"{call.name}: {violation.json_path}: {clip(violation.message)}"
     return ReadCall(call.name, arguments, ("schema_invalid", (text,)))
 
 
@@ -256,7 +255,8 @@ def _matched(wanted: Sequence[ExpectedCall], calls: Sequence[ReadCall]) -> Verdi
     exact = 2 * len(wanted) + 1  # one exact pair outweighs any number of pairs of the right tool
     worth = [[exact if f == [] else 0 if f is None else 1 + 1 / (1 + len(f)) for f in row] for row in faults]
     pairs = [(int(i), int(j)) for i, j in zip(*linear_sum_assignment(worth, maximize=True), strict=True)]
-    wrong_tools, wrong_arguments = [], []
+    wrong_tools: list[str] = []
+    wrong_arguments: list[str] = []
     for i, j in pairs:
         found = faults[i][j]
         if found is None:

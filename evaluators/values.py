@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -91,22 +92,27 @@ def same(expected: Any, actual: Any, *, unordered: bool = False) -> bool:
     """
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
-    if isinstance(expected, (int, float)) and isinstance(actual, (int, float)):
-        return expected == actual
-    if isinstance(expected, str) and isinstance(actual, str):
-        return canonical_text(expected) == canonical_text(actual)
-    if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
-        if len(expected) != len(actual):
-            return False
-        if not unordered:
-            return all(map(same, expected, actual))
-        rest = list(actual)  # equality is transitive, so taking the first equal one is enough
-        for item in expected:
-            found = next((index for index, other in enumerate(rest) if same(item, other)), None)
-            if found is None:
-                return False
-            del rest[found]
-        return True
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        return expected.keys() == actual.keys() and all(same(value, actual[key]) for key, value in expected.items())
+    match expected, actual:
+        case ((int() | float()), (int() | float())):
+            return bool(expected == actual)
+        case str(), str():
+            return canonical_text(expected) == canonical_text(actual)
+        case ((list() | tuple()), (list() | tuple())):
+            return _same_bag(expected, actual) if unordered else _same_list(expected, actual)
+        case dict(), dict():
+            return expected.keys() == actual.keys() and all(same(value, actual[key]) for key, value in expected.items())
     return expected is None and actual is None
+
+
+def _same_list(expected: Sequence[Any], actual: Sequence[Any]) -> bool:
+    return len(expected) == len(actual) and all(map(same, expected, actual))
+
+
+def _same_bag(expected: Sequence[Any], actual: Sequence[Any]) -> bool:
+    rest = list(actual)  # equality is transitive, so taking the first equal one is enough
+    for item in expected:
+        found = next((index for index, other in enumerate(rest) if same(item, other)), None)
+        if found is None:
+            return False
+        del rest[found]
+    return not rest
