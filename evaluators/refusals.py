@@ -125,17 +125,16 @@ def _sentences(text: str) -> list[str]:
 def find_refusal(text: str) -> str | None:
     """The words with which ``text`` declines, or None.
 
-    Not a refusal: an inability to find or see something, a supposition ("if we can't..."), and an
-    inability under a condition ("not without your order number") in a text that asks for something.
+    Not a refusal: an inability to find or see something, a supposition ("if we can't..."), leaving
+    something undone at the customer's wish, and an inability under a condition ("not without your order
+    number") in a text that asks for something.
     """
     asks = _asks(normalise(text))
     for sentence in _sentences(text):
         for found in words.REFUSALS.finditer(sentence):
-            if words.HYPOTHETICAL.search(sentence[: found.start()]):
-                continue
-            if asks and words.CONDITION.search(sentence):
-                continue
-            return sentence[found.start() :]
+            supposed = words.HYPOTHETICAL.search(sentence[: found.start()]) or words.WISHED.search(sentence)
+            if not supposed and not (asks and words.CONDITION.search(sentence)):
+                return sentence[found.start() :]
     return None
 
 
