@@ -1,0 +1,5 @@
+"""``python -m pipeline`` is ``quant-gate``."""
+
+from pipeline.cli import main
+
+main()

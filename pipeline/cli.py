@@ -1,0 +1,240 @@
+"""``quant-gate``: the command line. Options become a :class:`pipeline.runner.Request`; the runner does the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from pipeline.environments import environments, has_gpu
+from pipeline.errors import GateError, Interrupted, ServerError
+from pipeline.evidence.record import read_decision
+from pipeline.golden.commands import golden_app
+from pipeline.reporting import summary
+from pipeline.reporting.live import LiveProgress
+from pipeline.runner import Gate, Request, Side, run
+from pipeline.serving.server import Server
+from pipeline.store import Store
+from pipeline.tracking import tracking_uri, ui_command_line
+
+app = typer.Typer(
+    help="Release gate for quantized chat models: quantize, serve, replay golden transcripts, accept or reject.\n\n"
+    "Exit codes: 0 ACCEPT, 10 REJECT, 20 INCONCLUSIVE, 30 INVALID or a broken run, 2 usage, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(golden_app, name="golden")
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help="demo, demo-raw, a directory, a hub id (revision with @) or models:/name@alias."
+    ),
+]
+RecipeName = Annotated[
+    str, typer.Option("--recipe", "-r", help="A name in configs/recipes, or the path of a .yaml file.")
+]
+Golden = Annotated[Path, typer.Option("--golden", "-g", help="Directory of the golden set.")]
+Serving = Annotated[
+    str, typer.Option("--serving", "-s", help="A name in configs/serving, or the path of a .yaml file.")
+]
+Policy = Annotated[Path | None, typer.Option("--policy", "-p", help="Decision policy; default configs/gate.yaml.")]
+WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
+DEFAULT = Request()
+
+
+def _console() -> Console:
+    return Console(stderr=False)
+
+
+def _request(model: str, recipe: str, golden: Path, serving: str, policy: Path | None) -> Request:
+    return Request(model, recipe, golden, serving, policy)
+
+
+@contextlib.contextmanager
+def _gate(request: Request) -> Iterator[tuple[Gate, Console]]:
+    """The stages of one request, with progress on the terminal."""
+    console = _console()
+    with LiveProgress(console) as progress:
+        yield Gate(request, Store(), progress), console
+
+
+@app.command("run")
+def run_command(
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+) -> None:
+    """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
+    console = _console()
+    with LiveProgress(console) as progress:
+        result = run(_request(model, recipe, golden, serving, policy), Store(), progress)
+    console.print(summary(result.decision, result.facts))
+    raise typer.Exit(result.exit_code)
+
+
+@app.command("resolve")
+def resolve_command(model: Model = DEFAULT.model) -> None:
+    """Find or fetch the baseline checkpoint and print where it is."""
+    with _gate(Request(model=model)) as (gate, console):
+        checkpoint = gate.baseline
+    console.print(f"{escape(str(checkpoint.path))}\ndigest {checkpoint.digest}", highlight=False, soft_wrap=True)
+
+
+@app.command("quantize")
+def quantize_command(model: Model = DEFAULT.model, recipe: RecipeName = DEFAULT.recipe) -> None:
+    """Make the candidate checkpoint and print where it is."""
+    with _gate(Request(model=model, recipe=recipe)) as (gate, console):
+        checkpoint = gate.candidate
+    console.print(f"{escape(str(checkpoint.path))}\ndigest {checkpoint.digest}", highlight=False, soft_wrap=True)
+
+
+@app.command("serve")
+def serve_command(
+    side: WhichSide = "baseline",
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    serving: Serving = DEFAULT.serving,
+) -> None:
+    """Serve one side as the gate does, for trying it by hand, until Ctrl-C."""
+    with _gate(Request(model=model, recipe=recipe, serving=serving)) as (gate, console):
+        checkpoint = gate.baseline if side == "baseline" else gate.candidate
+        log = gate.store.root / f"serve-{os.getpid()}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with Server(gate.plan, checkpoint.path, log, gate.progress) as server:
+            console.print(
+                f"{side} is served at {server.url}/v1 as model 'gate'; log {escape(str(log))}; Ctrl-C stops it."
+            )
+            with contextlib.suppress(KeyboardInterrupt):
+                while server.alive():
+                    signal.sigtimedwait([], 1)
+            if not server.alive():
+                raise ServerError("the engine ended by itself", f"See {log}.")
+
+
+@app.command("replay")
+def replay_command(
+    side: WhichSide = "baseline",
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+) -> None:
+    """Serve one side, replay the golden set through it and print where the replies are."""
+    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+        output = gate.replies(side)
+    console.print(escape(str(output.path / "replies.jsonl")), highlight=False, soft_wrap=True)
+
+
+@app.command("evaluate")
+def evaluate_command(
+    side: WhichSide = "baseline",
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+) -> None:
+    """Score one side's replies (replayed first where missing) and print where the outcomes are."""
+    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+        output = gate.outcomes(side)
+    console.print((output.path / "outcomes_summary.json").read_text(encoding="utf-8"), markup=False, highlight=False)
+    console.print(escape(str(output.path / "outcomes.jsonl")), highlight=False, soft_wrap=True)
+
+
+@app.command("decide")
+def decide_command(
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+) -> None:
+    """Decide (after what is missing was made), print where the record is; exit with the verdict's code."""
+    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+        gate.measure()
+        record = gate.decision.path / "decision.json"
+    console.print(escape(str(record)), highlight=False, soft_wrap=True)
+    raise typer.Exit(read_decision(record)["exit_code"])
+
+
+@app.command("report")
+def report_command(
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+) -> None:
+    """Write the HTML report (after what is missing was made); exit with the verdict's code."""
+    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+        gate.measure()
+        record, page = gate.decision.path / "decision.json", gate.report.path / "report.html"
+    console.print(escape(str(page)), highlight=False, soft_wrap=True)
+    raise typer.Exit(read_decision(record)["exit_code"])
+
+
+@app.command("doctor")
+def doctor_command() -> None:
+    """Say what this machine has: device, environments, where work and records are kept."""
+    console = _console()
+    console.print(f"device        {'NVIDIA GPU' if has_gpu() else 'CPU (speed figures are not representative)'}")
+    for name, environment in environments().items():
+        state = "ready" if environment.is_current() else "missing or outdated: run `make setup`"
+        console.print(f"{name:<13} {state}", highlight=False)
+    console.print(f"stage outputs {escape(str(Store().root))}", highlight=False, soft_wrap=True)
+    console.print(f"tracking      {escape(tracking_uri())}", highlight=False, soft_wrap=True)
+    if not all(environment.is_current() for environment in environments().values()):
+        raise typer.Exit(30)
+
+
+@app.command("ui")
+def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000) -> None:
+    """Show MLflow's pages on 127.0.0.1 until Ctrl-C."""
+    raise typer.Exit(subprocess.run(ui_command_line(port), check=False).returncode)
+
+
+def main() -> None:
+    """Entry point: run the command line and exit with the code of the verdict or of the error."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        app()
+    except GateError as error:
+        sys.exit(_complain(error))
+    except SystemExit as ending:
+        if ending.code == Interrupted.exit_code:
+            _complain(Interrupted("interrupted", "Run the same command again: what is complete is reused."))
+        raise
+    except Exception:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
+        Console(stderr=True).print_exception()
+        sys.exit(GateError.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Treat a request to end like Ctrl-C, once; cleaning up is not to be interrupted again."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _complain(error: GateError) -> int:
+    console = Console(stderr=True)
+    console.print(f"[bold red]error:[/bold red] {escape(error.message)}", highlight=False, soft_wrap=True)
+    if error.remedy:
+        console.print(f"[bold]remedy:[/bold] {escape(error.remedy)}", highlight=False, soft_wrap=True)
+    return error.exit_code

@@ -1,0 +1,62 @@
+"""Every process that the gate has started, so that an interruption stops them all, whoever started them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+from pipeline.errors import Interrupted
+
+
+class Stoppable(Protocol):
+    """A started process; ``stop`` may be called from any thread, at any time, repeatedly."""
+
+    def stop(self) -> None:
+        """Stop it for certain."""
+
+
+_lock = threading.Lock()
+_running: list[Stoppable] = []
+_closing = False
+
+
+@contextlib.contextmanager
+def enrolled(child: Stoppable) -> Iterator[None]:
+    """Have :func:`stop_all` know ``child`` for the length of the block; start it inside.
+
+    :raises Interrupted: everything is being stopped, so nothing may start.
+    """
+    with _lock:
+        if _closing:
+            raise Interrupted("interrupted")
+        _running.append(child)
+    try:
+        yield
+    finally:
+        with _lock:
+            _running.remove(child)
+
+
+def stop_all() -> None:
+    """Stop every enrolled process and let no further one start."""
+    global _closing  # noqa: PLW0603 - the state of this process, like a signal
+    with _lock:
+        _closing = True
+        children = list(_running)
+    for child in children:
+        child.stop()
+
+
+@contextlib.contextmanager
+def supervised() -> Iterator[None]:
+    """When the block raises (Ctrl-C included), stop everything, so that threads waiting for a process end."""
+    global _closing  # noqa: PLW0603
+    with _lock:
+        _closing = False
+    try:
+        yield
+    except BaseException:
+        stop_all()
+        raise
