@@ -232,7 +232,10 @@ def _attribute(reader: _Reader, text: str) -> None:
     elif key == "slices":
         expect.setdefault("slices", []).extend(name.strip() for name in value.split(","))
     elif key == "forbid":
-        expect.setdefault("forbidden_tools", []).append(value)
+        forbidden = expect.setdefault("forbidden_tools", [])
+        if value in forbidden:
+            raise ScriptError(f"{value} is forbidden already")
+        forbidden.append(value)
     elif key == "unforbid":
         expect["forbidden_tools"].remove(value)
     elif key == "accept":
