@@ -1,1 +1,6 @@
-"""What people read: terminal summary and HTML report."""
+"""What people read: terminal summary, Markdown summary and HTML report."""
+
+from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.terminal import summary
+
+__all__ = ["RunFacts", "summary"]

@@ -1,0 +1,74 @@
+"""The summary as GitHub-flavoured Markdown, for a pull request or a pipeline's job page."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.reporting import words
+from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.record import DecisionRecord, MetricRow, read_record
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~@])")
+
+
+def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
+    """Render the summary.
+
+    :raises RecordError: the record cannot be shown.
+    """
+    record = read_record(decision)
+    lines = [
+        f"## {record.verdict.value}: {words.HEADLINES[record.verdict]}",
+        "",
+        f"{escape(run.recipe)} of {escape(run.model)}. {escape(words.tested(record))}",
+        "",
+        *_bullets("Why", [reason.text for reason in record.reasons]),
+        *_bullets("Next step", [record.next_step]),
+        *_table(record),
+        *_bullets("Risk and gain", [*words.risk(record), words.gain(record)]),
+        *_bullets("Critical turns that the candidate fails", list(record.critical.failed)),
+        *_bullets("To bear in mind", words.caveats(record, run.notes)),
+        f"Run it again: <code>{_literal(run.command)}</code>. Exit code {record.exit_code}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that Markdown and the HTML in it leave alone, on one line."""
+    one_line = " ".join(words.visible(text).split())
+    return _MARKUP.sub(r"\\\1", html.escape(one_line, quote=False))
+
+
+def _literal(text: str) -> str:
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", html.escape(" ".join(words.visible(text).split())))
+
+
+def _bullets(title: str, lines: list[str]) -> list[str]:
+    return [f"**{title}**", "", *(f"- {escape(line)}" for line in lines), ""] if lines else []
+
+
+def _table(record: DecisionRecord) -> list[str]:
+    limit = f"lower limit ({words.confidence(record)})"
+    head = f"| metric | verdict | turns | baseline % | candidate % | difference | {limit} | margin | worse | better |"
+    rule = "| :-- | :-- | --: | --: | --: | --: | --: | --: | --: | --: |"
+    return [head, rule, *(_row(row) for row in record.metrics), ""]
+
+
+def _row(row: MetricRow) -> str:
+    verdict = "not gating" if not row.gating else row.verdict.value if row.verdict else "none"
+    cells = [
+        escape(row.metric),
+        verdict,
+        str(row.n),
+        words.percent(row.baseline_rate),
+        words.percent(row.candidate_rate),
+        words.points(row.difference),
+        words.limit_points(row.lower, row.margin),
+        words.points(-row.margin),
+        str(row.b),
+        str(row.c),
+    ]
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,269 @@
+"""The decision record and its flips, as the reports read them.
+
+Reading is strict about what a report shows (a missing or non-finite figure is an error, never a blank)
+and ignores parts that it does not know, so a record may grow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evaluators.turn import Reply, ToolCall
+from pipeline.errors import RecordError, Verdict
+
+_REMEDY = "The record is damaged or comes from another version: run the decide stage again."
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Reason(_Part):
+    """Why the verdict is what it is; ``text`` is plain language."""
+
+    code: str
+    verdict: Verdict
+    metric: str | None = None
+    text: str
+
+
+class Baseline(_Part):
+    """The unquantized side."""
+
+    source: str
+    revision: str | None = None
+    digest: str
+    weight_bytes: int | None
+
+
+class Candidate(_Part):
+    """The quantized side."""
+
+    digest: str
+    weight_bytes: int | None
+    recipe: dict[str, Any]
+
+
+class Engine(_Part):
+    """What served both sides."""
+
+    name: str
+    version: str
+    device: str
+    flags: tuple[str, ...]
+    environment: dict[str, Any]
+    speed_representative: bool
+    notes: tuple[str, ...] = ()
+
+
+class GoldenFacts(_Part):
+    """What was asked. ``slices`` counts turns by slice."""
+
+    name: str
+    digest: str
+    transcripts: int
+    scenarios: int
+    turns: int
+    slices: dict[str, int]
+
+
+class Noise(_Part):
+    """The baseline against its own repeats: share of outcomes that differ."""
+
+    flip_rate: Finite
+
+
+class MetricRow(_Part):
+    """One metric over all turns. Rates and differences are shares; None where no turn was scored."""
+
+    metric: str
+    gating: bool
+    verdict: Verdict | None
+    n: int
+    clusters: int | None = None
+    baseline_passed: int
+    candidate_passed: int
+    baseline_rate: Finite | None
+    candidate_rate: Finite | None
+    difference: Finite | None
+    lower: Finite | None
+    upper: Finite | None
+    margin: Finite
+    floor: Finite | None
+    b: int
+    c: int
+    unscorable_baseline: int
+    unscorable_candidate: int
+    n_to_decide: int | None = None
+    noise: Noise | None = None
+
+
+class SliceRow(_Part):
+    """One metric over the turns of one slice.
+
+    ``flagged``: a loss beyond the margin is proved, all slices allowed for.
+    """
+
+    slice: str
+    metric: str
+    n: int
+    b: int
+    c: int
+    baseline_rate: Finite | None
+    candidate_rate: Finite | None
+    difference: Finite | None
+    lower: Finite | None
+    upper: Finite | None
+    flagged: bool
+
+
+class Critical(_Part):
+    """Turns where one failure is too many. ``upper_limit``: share of such turns that could still fail.
+
+    ``unstable``: turns that the baseline passes in some repeats only, so that they prove nothing.
+    """
+
+    turns: int
+    passed_by_baseline: int
+    failed: tuple[str, ...]
+    unstable: tuple[str, ...]
+    upper_limit: Finite | None
+
+
+class Accounting(_Part):
+    """How many turns were asked, and how many of them each side answered usably."""
+
+    turns: int
+    baseline_scored: int
+    candidate_scored: int
+
+
+class FlipCounts(_Part):
+    """Flips over all metrics."""
+
+    pass_to_fail: int
+    fail_to_pass: int
+
+
+class DecisionRecord(_Part):
+    """``decision.json``, as far as reports read it."""
+
+    schema_version: Literal[1]
+    verdict: Verdict
+    exit_code: int
+    reasons: tuple[Reason, ...]
+    next_step: str
+    baseline: Baseline
+    candidate: Candidate
+    engine: Engine
+    golden_set: GoldenFacts
+    policy: dict[str, Any]
+    metrics: tuple[MetricRow, ...]
+    slices: tuple[SliceRow, ...]
+    critical: Critical
+    scenarios_wiped_out: tuple[str, ...]
+    accounting: Accounting
+    flips: FlipCounts
+    inputs: dict[str, Any]
+    times: dict[str, Any] = {}
+
+    @property
+    def confidence(self) -> float:
+        """Confidence level of each one-sided limit, as a share."""
+        return 1 - float(self.policy["alpha"])
+
+
+class FlipSide(_Part):
+    """What the evaluator said about one side."""
+
+    label: str
+    evidence: tuple[str, ...]
+
+
+class Flip(_Part):
+    """One metric on one turn where one side passes and the other fails."""
+
+    turn_id: str
+    metric: str
+    direction: Literal["pass_to_fail", "fail_to_pass"]
+    critical: bool
+    scenario: str
+    slices: tuple[str, ...]
+    baseline: FlipSide
+    candidate: FlipSide
+
+
+def read_record(decision: Mapping[str, Any]) -> DecisionRecord:
+    """Read a loaded ``decision.json``.
+
+    :raises RecordError: a field is missing or has a value that no report could show.
+    """
+    try:
+        record = DecisionRecord.model_validate(decision)
+        if not 0 < record.confidence < 1:
+            raise ValueError("policy.alpha: not between 0 and 1")
+    except ValidationError as error:
+        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+        raise RecordError("decision record: " + "; ".join(faults), _REMEDY) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"decision record: policy.alpha: {error}", _REMEDY) from error
+    return record
+
+
+def load_flips(path: Path) -> list[Flip]:
+    """Load ``flips.jsonl``.
+
+    :raises RecordError: a broken line, named by file and number.
+    """
+    flips = []
+    for number, value in _lines(path):
+        try:
+            flips.append(Flip.model_validate(value))
+        except ValidationError as error:
+            raise RecordError(f"{path}:{number}: not a flip: {error}", _REMEDY) from error
+    return flips
+
+
+def load_replies(path: Path, wanted: frozenset[str]) -> dict[str, Reply]:
+    """Load the replies to the ``wanted`` turns from ``replies.jsonl``; of several, the last counts.
+
+    :raises RecordError: a broken line, named by file and number.
+    """
+    replies: dict[str, Reply] = {}
+    for number, value in _lines(path):
+        try:
+            turn_id = value["turn_id"]
+            if turn_id not in wanted:
+                continue
+            reply = value.get("reply") or {}
+            replies[turn_id] = Reply(
+                turn_id=turn_id,
+                content=reply.get("content") or "",
+                tool_calls=tuple(ToolCall(c["name"], c["arguments"]) for c in reply.get("tool_calls") or ()),
+                finish_reason=reply.get("finish_reason"),
+                completion_tokens=reply.get("completion_tokens"),
+                error=value.get("error"),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecordError(f"{path}:{number}: not a reply: {error!r}", "Run the replay stage again.") from error
+    return replies
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    try:
+        with path.open(encoding="utf-8") as handle:
+            for number, line in enumerate(handle, 1):
+                if line.strip():
+                    try:
+                        yield number, json.loads(line)
+                    except ValueError as error:
+                        raise RecordError(f"{path}:{number}: not JSON: {error}", _REMEDY) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot read: {error}", _REMEDY) from error

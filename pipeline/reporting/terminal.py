@@ -1,0 +1,145 @@
+"""The summary that a person reads in a terminal or a log: verdict, reasons and next step first.
+
+Laid out for 80 columns and complete without colour. Text from models or data is printed as plain text with
+control characters made visible, so it can neither style nor steer the terminal.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.errors import Verdict
+from pipeline.reporting import words
+from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.record import DecisionRecord, MetricRow, read_record
+
+WIDTH = 80
+NAMES_SHOWN = 10
+
+_STYLES = {
+    Verdict.ACCEPT: "green",
+    Verdict.REJECT: "red",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.INVALID: "magenta",
+}
+
+
+def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
+    """The summary as a rich renderable; print it with ``crop=False``, so that long paths stay whole.
+
+    :raises RecordError: the record cannot be shown.
+    """
+    record = read_record(decision)
+    parts: list[RenderableType] = [
+        Text.assemble(
+            (record.verdict.value, f"bold {_STYLES[record.verdict]}"), "  ", (words.HEADLINES[record.verdict], "bold")
+        ),
+        _plain(f"{run.recipe} of {run.model}; {words.tested(record)}"),
+        *_section("Why", (reason.text for reason in record.reasons)),
+        *_section("Next step", [record.next_step]),
+        Text(),
+        _metric_table(record),
+        Text(
+            f"base, cand: % passed; diff, lower limit ({words.confidence(record)}), margin: percentage points; "
+            "b: turns passed -> failed, c: failed -> passed",
+            style="dim",
+        ),
+        *_section("Risk and gain", [*words.risk(record), words.gain(record)]),
+    ]
+    failed = record.critical.failed
+    if failed:
+        parts += _section("Critical turns that the candidate fails", _some(failed))
+    caveats = words.caveats(record, run.notes)
+    if caveats:
+        parts += _section("To bear in mind", caveats)
+    parts += [Text(), *_places(record, run)]
+    return Group(*parts)
+
+
+def summary_text(decision: Mapping[str, Any], run: RunFacts) -> str:
+    """The summary as plain text, 80 columns, no colour.
+
+    :raises RecordError: the record cannot be shown.
+    """
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=WIDTH, no_color=True, force_terminal=False, legacy_windows=False)
+    console.print(summary(decision, run), crop=False)
+    return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+
+
+def _metric_table(record: DecisionRecord) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("metric", no_wrap=True, overflow="ellipsis", max_width=21)
+    for name in ("base", "cand", "diff", "lower", "margin", "b", "c"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for row in record.metrics:
+        table.add_row(*_cells(row), style="" if row.gating else "dim")
+    return table
+
+
+def _cells(row: MetricRow) -> list[RenderableType]:
+    if not row.gating:
+        verdict = Text("(not gating)")
+    elif row.verdict is None:
+        verdict = Text("none")
+    else:
+        verdict = Text(row.verdict.value, style=f"bold {_STYLES[row.verdict]}")
+    figures = (
+        words.percent(row.baseline_rate),
+        words.percent(row.candidate_rate),
+        words.points(row.difference),
+        words.limit_points(row.lower, row.margin),
+        words.points(-row.margin),
+        str(row.b),
+        str(row.c),
+    )
+    return [_plain(row.metric), *(Text(figure) for figure in figures), verdict]
+
+
+def _section(title: str, lines: Iterable[str]) -> list[RenderableType]:
+    parts: list[RenderableType] = [Text(), Text(title, style="bold")]
+    for line in lines:
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_row("-", _plain(line))
+        parts.append(Padding(grid, (0, 0, 0, 1)))
+    return parts
+
+
+def _places(record: DecisionRecord, run: RunFacts) -> list[RenderableType]:
+    places = [
+        ("Report", _path(run.report)),
+        ("Decision", _path(run.decision)),
+        ("MLflow run", run.mlflow_run),
+        ("Again", run.command),
+        ("Exit code", str(record.exit_code)),
+    ]
+    return [
+        Text.assemble((f"{name:<11}", "bold"), words.visible(value), no_wrap=True, overflow="ignore")
+        for name, value in places
+        if value
+    ]
+
+
+def _path(path: Path | None) -> str | None:
+    """A path relative to the working directory where it lies below it: short enough to copy."""
+    if path is None:
+        return None
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _some(names: tuple[str, ...]) -> list[str]:
+    shown = list(names[:NAMES_SHOWN])
+    return [*shown, f"and {len(names) - NAMES_SHOWN} more"] if len(names) > NAMES_SHOWN else shown
+
+
+def _plain(text: str) -> Text:
+    return Text(words.visible(text))

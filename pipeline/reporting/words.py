@@ -1,0 +1,204 @@
+"""Figures and verdicts in words, shared by the terminal, Markdown and HTML reports.
+
+Own text is ASCII, so that it survives any terminal; the HTML report swaps in typographic signs.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable
+
+from pipeline.errors import Verdict
+from pipeline.reporting.record import DecisionRecord, MetricRow
+
+NOT_KNOWN = "n/a"
+
+HEADLINES: dict[Verdict, str] = {
+    Verdict.ACCEPT: "The candidate may replace the baseline.",
+    Verdict.REJECT: "Do not ship the candidate.",
+    Verdict.INCONCLUSIVE: "Not proved either way: do not ship the candidate yet.",
+    Verdict.INVALID: "No judgement on the candidate: the comparison itself cannot be relied on.",
+}
+
+_METRIC_TITLES = {
+    "policy_adherence": "Follows the policy",
+    "tool_call_correct": "Makes the right tool call",
+    "tool_call_valid": "Tool calls are well formed",
+    "refuses_when_required": "Refuses what it must",
+    "complies_when_allowed": "Helps where it may",
+    "free_of_degeneration": "Free of loops and broken text",
+}
+
+_KEPT = frozenset("\n\t\u200c\u200d")  # the joiners are needed by emoji and by several scripts
+_VARIATION_SELECTORS = range(0xE0100, 0xE01F0)  # invisible, and can carry data
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def visible(text: str) -> str:
+    """Text with every control, bidirectional, invisible or unpaired character named as ``<U+202E>``.
+
+    What a model wrote may not reorder, hide or steer what a reader (or a terminal) sees; line ends and
+    tabs stay. The brackets are mathematical ones, which need no escaping in HTML.
+    """
+    return text if text.isascii() and text.isprintable() else text.translate(_SHOWN)
+
+
+class _Shown(dict[int, str]):
+    """How a character is shown, worked out once for each that comes up."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        hidden = unicodedata.category(char) in _HIDDEN_CATEGORIES or code in _VARIATION_SELECTORS
+        shown = f"\u27e8U+{code:04X}\u27e9" if hidden and char not in _KEPT else char
+        return self.setdefault(code, shown)
+
+
+_SHOWN = _Shown()
+
+
+def metric_title(metric: str) -> str:
+    """A metric's plain name; an unknown one is shown by its own name."""
+    return _METRIC_TITLES.get(metric, metric.replace("_", " ").capitalize())
+
+
+def percent(share: float | None) -> str:
+    """A share as percent with one decimal, without the sign: 0.9125 -> ``91.2``."""
+    return NOT_KNOWN if share is None else f"{100 * share:.1f}"
+
+
+def points(share: float | None, decimals: int = 2) -> str:
+    """A difference of shares in percentage points, always signed: -0.0211 -> ``-2.11``."""
+    if share is None:
+        return NOT_KNOWN
+    text = f"{100 * share:+.{decimals}f}"
+    return text.replace("-", "+") if float(text) == 0 else text
+
+
+def limit_points(limit: float | None, margin: float) -> str:
+    """A limit in points, with as many decimals (2 to 5) as show on which side of ``-margin`` it lies."""
+    if limit is None:
+        return NOT_KNOWN
+    for decimals in range(2, 6):
+        text = points(limit, decimals)
+        shown = round(float(text) + 100 * margin, 9)
+        if (shown >= 0) == (limit >= -margin):
+            break
+    return text
+
+
+def in_hundred(share: float) -> str:
+    """A share as ``2.7 in 100``, rounded up: an "at most" never shows less than was computed."""
+    return f"{math.ceil(round(share * 1000, 6)) / 10:.1f} in 100"
+
+
+def at_least_in_hundred(share: float) -> str:
+    """A share as ``2.7 in 100``, rounded down, for an "at least"."""
+    return f"{math.floor(round(share * 1000, 6)) / 10:.1f} in 100"
+
+
+def size(count: int | None) -> str:
+    """Bytes in decimal units: 269060552 -> ``269.1 MB``."""
+    if count is None:
+        return NOT_KNOWN
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+def confidence(record: DecisionRecord) -> str:
+    """The confidence level of one-sided limits: ``95 %``."""
+    return f"{100 * record.confidence:g} %"
+
+
+def tested(record: DecisionRecord) -> str:
+    """What was tested, in a sentence."""
+    golden = record.golden_set
+    return (
+        f"{golden.turns} turns of {golden.transcripts} support conversations in {golden.scenarios} scenarios "
+        f"(golden set {golden.name}), answered by both builds on the same engine with the same settings."
+    )
+
+
+def gain(record: DecisionRecord) -> str:
+    """What shipping the candidate would save, in bytes of weights."""
+    before, after = record.baseline.weight_bytes, record.candidate.weight_bytes
+    if not before or after is None:
+        return "Not known: the size of the weights is not on record."
+    change = 100 * (after - before) / before
+    return f"Weights {size(before)} -> {size(after)} ({change:+.1f} %)."
+
+
+def risk(record: DecisionRecord) -> list[str]:
+    """The risk of shipping in plain words, from the limits of the gating metrics and the critical turns."""
+    if record.verdict is Verdict.INVALID:
+        return ["Not known. The figures of this run are no basis for a release decision."]
+    gating = [row for row in record.metrics if row.gating]
+    bounds = [row.lower for row in gating if row.lower is not None]
+    level = confidence(record)
+    lines = [line for row in gating if (line := _shortfall(row, level))]
+    if not lines and bounds:
+        loss = in_hundred(max(0.0, -min(bounds)))
+        lines.append(f"At most {loss} turns could be worse on balance, on any gating metric ({level} confidence each).")
+    lines.append(critical(record))
+    return lines
+
+
+def _shortfall(row: MetricRow, level: str) -> str | None:
+    """What keeps a gating metric from being accepted, or None when its loss is within the margin."""
+    title, accepted = metric_title(row.metric), f"{round(100 * row.margin, 6):g}"
+    if row.lower is None or row.upper is None:
+        return f"{title}: not measured."
+    if row.upper < -row.margin:
+        loss = at_least_in_hundred(-row.upper)
+        return f"{title}: at least {loss} turns are worse on balance ({level} confidence); {accepted} were acceptable."
+    if row.lower < -row.margin:
+        loss = in_hundred(-row.lower)
+        return f"{title}: up to {loss} turns could be worse on balance ({level} confidence); {accepted} are acceptable."
+    return None
+
+
+def critical(record: DecisionRecord) -> str:
+    """What is known about the critical turns, in a sentence."""
+    facts = record.critical
+    if not facts.turns:
+        return "No turn of this golden set is marked critical."
+    if not facts.passed_by_baseline:
+        return f"None of the {facts.turns} critical turns is passed by the baseline, so they prove nothing."
+    failed = len(facts.failed)
+    text = f"Critical turns: {failed} of the {facts.passed_by_baseline} that the baseline passes fail"
+    if facts.upper_limit is None:
+        return text + "."
+    return text + f"; at most {in_hundred(facts.upper_limit)} such turns could fail ({confidence(record)} confidence)."
+
+
+def rollback(record: DecisionRecord) -> str:
+    """How to get back to the baseline, or why there is nothing to undo."""
+    if record.verdict is not Verdict.ACCEPT:
+        return "Nothing to undo: keep serving the baseline."
+    return (
+        "Serve the baseline again with the same engine flags; prompts, templates and clients stay as they are. "
+        "Keep its files deployable until the release has settled."
+    )
+
+
+def caveats(record: DecisionRecord, notes: Iterable[str] = ()) -> list[str]:
+    """What a reader must know beside the verdict: engine notes, unanswered turns, ``notes`` of the run."""
+    lines = []
+    if not record.engine.speed_representative:
+        lines.append("Speed was not representative on this machine: nothing here says how fast the candidate is.")
+    lines += record.engine.notes
+    asked = record.accounting.turns
+    for side, scored in (
+        ("baseline", record.accounting.baseline_scored),
+        ("candidate", record.accounting.candidate_scored),
+    ):
+        if scored < asked:
+            lines.append(f"The {side} gave no usable answer to {asked - scored} of {asked} turns.")
+    lines += [
+        f"{metric_title(row.metric)}: about {row.n_to_decide:,} turns would decide it; {row.n:,} were scored."
+        for row in record.metrics
+        if row.gating and row.verdict is Verdict.INCONCLUSIVE and row.n_to_decide
+    ]
+    return list(dict.fromkeys([*lines, *notes]))

@@ -1,0 +1,129 @@
+"""The terminal and Markdown summaries."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_samples import sample
+from rich.console import Console
+
+from pipeline.errors import VERDICT_EXIT_CODES, Verdict
+from pipeline.reporting import RunFacts, summary
+from pipeline.reporting.markdown import escape, summary_markdown
+from pipeline.reporting.terminal import summary_text
+
+PLACES = {
+    "report": Path("/a/rather/long/path/that/does/not/fit/into/eighty/columns/of/a/terminal/stages/report/report.html"),
+    "decision": Path.cwd() / "stages" / "decision.json",
+    "mlflow_run": "run 0123456789abcdef",
+}
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_plain_text_fits_80_columns_and_opens_with_the_verdict(verdict: Verdict) -> None:
+    made = sample(verdict)
+    text = summary_text(made.decision, made.run)
+    lines = text.splitlines()
+    assert lines[0].split()[0] == verdict.value
+    assert max(map(len, lines)) <= 80
+    assert text.isascii()
+    assert f"Exit code  {VERDICT_EXIT_CODES[verdict]}" in lines
+    flat = " ".join(text.split())
+    places = [
+        flat.index(part) for part in ("Why", made.decision["next_step"], "metric base cand diff", "Risk and gain")
+    ]
+    assert places == sorted(places)
+    for reason in made.decision["reasons"]:
+        assert reason["text"] in flat.replace("- ", "") or reason["text"] in flat
+
+
+def test_the_table_shows_the_figures_of_the_record() -> None:
+    made = sample(Verdict.REJECT)
+    row = next(r for r in made.decision["metrics"] if r["metric"] == "tool_call_correct")
+    row |= {"baseline_rate": 0.8231, "candidate_rate": 0.5, "difference": -0.3231, "lower": -0.3567}
+    row |= {"margin": 0.03, "b": 188, "c": 12}
+    line = next(x for x in summary_text(made.decision, made.run).splitlines() if x.startswith("tool_call_correct"))
+    assert line.split()[1:] == ["82.3", "50.0", "-32.31", "-35.67", "-3.00", "188", "12", "REJECT"]
+
+
+def test_the_widest_figures_still_fit() -> None:
+    made = sample(Verdict.INCONCLUSIVE)
+    for row in made.decision["metrics"]:
+        row |= {"baseline_rate": 1.0, "candidate_rate": 1.0, "difference": -1.0, "lower": -1.0, "upper": 1.0}
+        row |= {"metric": "a_metric_with_a_rather_long_name", "verdict": "INCONCLUSIVE", "b": 9999, "c": 9999}
+    lines = summary_text(made.decision, made.run).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("9999 9999 INCONCLUSIVE" in line for line in lines) == 5
+
+
+def test_places_are_whole_even_when_long() -> None:
+    made = sample(Verdict.ACCEPT)
+    text = summary_text(made.decision, replace(made.run, **PLACES))  # type: ignore[arg-type]
+    assert f"Report     {PLACES['report']}" in text.splitlines()
+    assert "Decision   stages/decision.json" in text.splitlines()
+    assert "MLflow run run 0123456789abcdef" in text.splitlines()
+
+
+def test_critical_failures_are_listed_and_counted() -> None:
+    made = sample(Verdict.REJECT)
+    failed = made.decision["critical"]["failed"]
+    text = summary_text(made.decision, made.run)
+    assert sum(name in text for name in failed) == 10
+    assert f"and {len(failed) - 10} more" in text
+
+
+def test_untrusted_text_cannot_steer_the_terminal() -> None:
+    made = sample(Verdict.REJECT)
+    made.decision["critical"]["failed"] = ["\x1b[2J[bold red]gone[/bold red]\u202e"]
+    made.decision["reasons"][0]["text"] = "[link=x]y[/link]\x1b]8;;x\x07"
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=80, force_terminal=True, color_system=None)
+    console.print(summary(made.decision, made.run), crop=False)
+    shown = buffer.getvalue()
+    assert "\u202e" not in shown and "\x07" not in shown and "\x1b[2J" not in shown and "\x1b]8" not in shown
+    assert "[bold red]gone[/bold red]" in shown
+    assert "[link=x]y[/link]" in shown
+
+
+def test_colour_adds_nothing_but_colour() -> None:
+    made = sample(Verdict.ACCEPT)
+    buffer = io.StringIO()
+    Console(file=buffer, width=80, force_terminal=True, color_system="standard").print(
+        summary(made.decision, made.run), crop=False
+    )
+    assert "\x1b[1;32mACCEPT" in buffer.getvalue()
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_markdown_has_verdict_reasons_and_a_row_per_metric(verdict: Verdict) -> None:
+    made = sample(verdict)
+    text = summary_markdown(made.decision, made.run)
+    assert text.startswith(f"## {verdict.value}: ")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + len(made.decision["metrics"])
+    assert {row.count("|") for row in rows} == {11}
+    assert escape(made.decision["reasons"][0]["text"]) in text
+
+
+@pytest.mark.parametrize(
+    ("raw", "safe"),
+    [
+        ("a|b", "a\\|b"),
+        ("<script>x</script>", "&lt;script&gt;x&lt;/script&gt;"),
+        ("[click](http://x)", "\\[click\\]\\(http://x\\)"),
+        ("two\nlines\n# heading", "two lines \\# heading"),
+        ("`code` *bold* @team", "\\`code\\` \\*bold\\* \\@team"),
+        ("\u202eevil", "⟨U\\+202E⟩evil"),
+    ],
+)
+def test_markdown_leaves_untrusted_text_alone(raw: str, safe: str) -> None:
+    assert escape(raw) == safe
+
+
+def test_markdown_table_survives_a_metric_with_a_bar() -> None:
+    made = sample(Verdict.ACCEPT)
+    made.decision["metrics"][0]["metric"] = "a|b"
+    assert "| a\\|b | ACCEPT |" in summary_markdown(made.decision, RunFacts("m|n", "r", "make gate MODEL='a|b'"))
