@@ -86,8 +86,16 @@ def read_scripts(path: Path, house: House) -> Iterator[Json]:
 
     :raises ScriptError: a line cannot be read.
     """
+    return read_script(path.read_text(encoding="utf-8"), path.name, house)
+
+
+def read_script(text: str, name: str, house: House) -> Iterator[Json]:
+    """Yield the transcripts of one script; ``name`` stands in error messages.
+
+    :raises ScriptError: a line cannot be read.
+    """
     reader: _Reader | None = None
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -104,7 +112,7 @@ def read_scripts(path: Path, house: House) -> Iterator[Json]:
             else:
                 _message(reader, line)
         except (ScriptError, ValueError, KeyError, IndexError) as error:
-            raise ScriptError(f"{path.name}:{number}: {error}") from error
+            raise ScriptError(f"{name}:{number}: {error}") from error
     if reader:
         yield reader.transcript
 
@@ -184,8 +192,7 @@ def _call(house: House, text: str) -> tuple[str, Json]:
     if len(values) != len(parameters):
         raise ScriptError(f"{name} takes {len(parameters)} arguments: {inner!r}")
     return name, {
-        key: _number(value) if key in house.numbers else value
-        for key, value in zip(parameters, values, strict=True)
+        key: _number(value) if key in house.numbers else value for key, value in zip(parameters, values, strict=True)
     }
 
 
@@ -217,41 +224,74 @@ def _expected_calls(house: House, calls: list[tuple[str, Json]]) -> Json:
 
 
 def _attribute(reader: _Reader, text: str) -> None:
-    expect = reader.expect
-    if expect is None:
+    if reader.expect is None:
         raise ScriptError("attribute without a checkpoint above it")
     key, _, value = (part.strip() for part in text.partition(":"))
-    if key == "critical":
-        expect["critical"] = True
-    elif key == "say":
-        expect.setdefault("say", []).append(_phrases(value))
-    elif key == "never":
-        expect.setdefault("never_say", []).extend(_phrases(value))
-    elif key == "amount":
-        expect.setdefault("say", []).append(amount_group(value))
-    elif key == "slices":
-        expect.setdefault("slices", []).extend(name.strip() for name in value.split(","))
-    elif key == "forbid":
-        forbidden = expect.setdefault("forbidden_tools", [])
-        if value in forbidden:
-            raise ScriptError(f"{value} is forbidden already")
-        forbidden.append(value)
-    elif key == "unforbid":
-        expect["forbidden_tools"].remove(value)
-    elif key == "accept":
-        parameter, _, values = (part.strip() for part in value.partition("="))
-        for call in expect["tool_calls"]:
-            if parameter in call["arguments"]:
-                call.setdefault("acceptable", {})[parameter] = _phrases(values)
-    elif key == "alt-call":
-        calls = [_call(reader.house, part) for part in value.split(" && ")]
-        alternative = _expected_calls(reader.house, calls)
-        alternative.pop("forbidden_tools", None)
-        expect.setdefault("alternatives", []).append(alternative)
-    elif key == "alt":
-        expect.setdefault("alternatives", []).append(json.loads(value))
-    else:
-        raise ScriptError(f"unknown attribute {key!r}")
+    if key not in _ATTRIBUTES:
+        raise ScriptError(f"unknown attribute {key!r} (known: {', '.join(_ATTRIBUTES)})")
+    _ATTRIBUTES[key](reader.house, reader.expect, value)
+
+
+def _critical(_house: House, expect: Json, _value: str) -> None:
+    expect["critical"] = True
+
+
+def _say(_house: House, expect: Json, value: str) -> None:
+    expect.setdefault("say", []).append(_phrases(value))
+
+
+def _amount(_house: House, expect: Json, value: str) -> None:
+    expect.setdefault("say", []).append(amount_group(value))
+
+
+def _never(_house: House, expect: Json, value: str) -> None:
+    expect.setdefault("never_say", []).extend(_phrases(value))
+
+
+def _slices(_house: House, expect: Json, value: str) -> None:
+    expect.setdefault("slices", []).extend(name.strip() for name in value.split(","))
+
+
+def _forbid(_house: House, expect: Json, value: str) -> None:
+    forbidden = expect.setdefault("forbidden_tools", [])
+    if value in forbidden:
+        raise ScriptError(f"{value} is forbidden already")
+    forbidden.append(value)
+
+
+def _unforbid(_house: House, expect: Json, value: str) -> None:
+    expect["forbidden_tools"].remove(value)
+
+
+def _accept(_house: House, expect: Json, value: str) -> None:
+    parameter, _, values = (part.strip() for part in value.partition("="))
+    for call in expect["tool_calls"]:
+        if parameter in call["arguments"]:
+            call.setdefault("acceptable", {})[parameter] = _phrases(values)
+
+
+def _alternative_call(house: House, expect: Json, value: str) -> None:
+    alternative = _expected_calls(house, [_call(house, part) for part in value.split(" && ")])
+    alternative.pop("forbidden_tools", None)
+    expect.setdefault("alternatives", []).append(alternative)
+
+
+def _alternative(_house: House, expect: Json, value: str) -> None:
+    expect.setdefault("alternatives", []).append(json.loads(value))
+
+
+_ATTRIBUTES: Mapping[str, Callable[[House, Json, str], None]] = {
+    "critical": _critical,
+    "say": _say,
+    "amount": _amount,
+    "never": _never,
+    "slices": _slices,
+    "forbid": _forbid,
+    "unforbid": _unforbid,
+    "accept": _accept,
+    "alt-call": _alternative_call,
+    "alt": _alternative,
+}
 
 
 def _phrases(text: str) -> list[str]:
