@@ -1,7 +1,8 @@
 """Makes calibration conversations for the retail business from the templates in ``retail_scripts/calibration.txt``.
 
 Run ``python golden_sets/support/authoring/retail_calibration.py``: it rewrites
-``golden_sets/calibration/retail.jsonl``, byte for byte the same as long as the templates, the policy and the tools do not change.
+``golden_sets/calibration/retail.jsonl``, byte for byte the same as long as the templates, the policy and
+the tools do not change.
 
 A template is a script (see ``script.py``) with ``[[one|another]]`` for a choice of wordings and ``<name>`` for a
 detail. Details are drawn from names, products and numbers that the golden set does not use. The conversations hold
@@ -25,17 +26,18 @@ PER_TEMPLATE = 4
 OUTPUT = HERE.parent.parent / "calibration" / "retail.jsonl"
 
 PEOPLE = (
-    "Adaeze Nwosu, Birgit Thoma, Camille Girard, Darko Savić, Elif Demir, Fatou Sow, Gabor Szabo, "
-    "Hoang Minh, Ines Carvalho, Jamal Wright, Kaori Fujita, Lotte Visser, Miguel Reyes, Nadia Karimi, "
-    "Oskar Lund, Priya Menon, Quentin Roy, Rania Khoury, Stefan Ilie, Teresa Gallo, Umar Farooq, "
-    "Viktor Hansen, Wanjiru Kariuki, Xenia Pavlou, Yara Mansour, Zoltan Farkas"
-).split(", ")
+    "Adaeze Nwosu", "Birgit Thoma", "Camille Girard", "Darko Savić", "Elif Demir", "Fatou Sow", "Gabor Szabo",
+    "Hoang Minh", "Ines Carvalho", "Jamal Wright", "Kaori Fujita", "Lotte Visser", "Miguel Reyes",
+    "Nadia Karimi", "Oskar Lund", "Priya Menon", "Quentin Roy", "Rania Khoury", "Stefan Ilie", "Teresa Gallo",
+    "Umar Farooq", "Viktor Hansen", "Wanjiru Kariuki", "Xenia Pavlou", "Yara Mansour", "Zoltan Farkas",
+)  # fmt: skip
 ITEMS = (
-    "Hat stand, Cheese grater, Pillow spray, Garden kneeler, Copper pan, Window box, Nest of tables, "
-    "Draught excluder, Magnetic board, Plant mister, Umbrella holder, Cake stand, Log basket, Wine cooler, "
-    "Drying rack, Jewellery box, Spirit level, Trellis panel, Door mirror, Bread knife block, Linen chest, "
-    "Bicycle hook, Tea towel pack, Sundial, Pet bed, Solar lantern, Bamboo blind, Wheelbarrow"
-).split(", ")
+    "Hat stand", "Cheese grater", "Pillow spray", "Garden kneeler", "Copper pan", "Window box",
+    "Nest of tables", "Draught excluder", "Magnetic board", "Plant mister", "Umbrella holder", "Cake stand",
+    "Log basket", "Wine cooler", "Drying rack", "Jewellery box", "Spirit level", "Trellis panel",
+    "Door mirror", "Bread knife block", "Linen chest", "Bicycle hook", "Tea towel pack", "Sundial", "Pet bed",
+    "Solar lantern", "Bamboo blind", "Wheelbarrow",
+)  # fmt: skip
 STREETS = ("Ahornweg", "Church Road", "Via Verdi", "Rue des Lilas", "Hafenstrasse", "Orchard Close", "Tulpenlaan")
 CITIES = (("1070", "Wien"), ("8020", "Graz"), ("5400", "Hallein"), ("4600", "Wels"), ("6900", "Bregenz"))
 DATES = ("1 February", "9 April", "15 May", "22 June", "28 July", "5 August", "20 September", "31 October")
@@ -99,14 +101,19 @@ def fill(template: str, chance: random.Random, details: Details) -> str:
 
 
 def conversations(system: str, tools: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield all conversations, ``PER_TEMPLATE`` of each template."""
+    """Yield all conversations, up to ``PER_TEMPLATE`` of each template; a repetition is left out."""
     chance, taken, oakmarrow = random.Random(SEED), golden_orders(), house()
+    seen: set[str] = set()
     text = (SCRIPTS / "calibration.txt").read_text(encoding="utf-8")
     templates = [block for block in re.split(r"\n(?=== )", text) if block.startswith("== ")]
     for number in range(1, PER_TEMPLATE + 1):
         for template in templates:
             script = fill(template, chance, Details(chance, taken))
             for transcript in read_script(script, "calibration.txt", oakmarrow):
+                said = json.dumps([m["content"] for m in transcript["messages"] if m["role"] == "user"])
+                if said in seen:
+                    continue
+                seen.add(said)
                 yield {
                     "id": f"{transcript['id']}-{number}",
                     "messages": [{"role": "system", "content": system}, *transcript["messages"]],
