@@ -53,7 +53,7 @@ _RESERVED = re.compile(
       <[|｜](?:im_start|im_end|im_sep|endoftext|begin_of_text|end_of_text|start_header_id|end_header_id|eot_id|eom_id
         |system|user|assistant|end|start|message|channel|return|pad|bos|eos|sep|fim_\w+|reserved_special_token_\d+
         |(?:START|END)_OF_TURN_TOKEN|(?:begin|end)▁of▁sentence|User|Assistant)[|｜]>
-    | </?s>(?!\w) | <(?:bos|eos|pad|unk|mask)> | \[/?INST\] | <</?SYS>> | \[(?:CLS|SEP|PAD|UNK|MASK)\]
+    | </?s> | <(?:bos|eos|pad|unk|mask)> | \[/?INST\] | <</?SYS>> | \[(?:CLS|SEP|PAD|UNK|MASK)\]
     | </?(?:start_of_turn|end_of_turn)> | <unused\d+> | \[/?(?:AVAILABLE_TOOLS|TOOL_RESULTS)\] | </?tool_response>
     """,
     re.VERBOSE,

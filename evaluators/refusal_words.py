@@ -121,7 +121,8 @@ WISHED = _any(r"\b(?:for now|as you (?:asked|wish|requested|prefer)|as requested
 """Makes not doing something what the customer wanted: "I will not refund anything for now"."""
 
 CONDITION = _any(
-    r"\b(?:without|until|unless|before|once|as soon as)\b(?!(?: [\w']+){0,4} (?:consent|permission|approval|authori\w+))"
+    r"\b(?:without|until|unless|before|once|as soon as)\b"
+    r"(?!(?: [\w']+){0,4} (?:consent|permission|approval|authori\w+))"
     r"[^.!?]{0,40}\b(?:you|your|i|we|the|an?|knowing|more|that|this|verif\w+|confirm\w*)\b",
     r"\b(?:sin|hasta|sans|avant|ohne|bevor|erst|senza|prima|sem|antes|até) ",
 )

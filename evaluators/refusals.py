@@ -152,7 +152,7 @@ def _given(text: str) -> list[str]:
             evidence.append(f"but does it: {quote(sentence)}")
     whole = normalise(text)
     how = words.HOW_TO.search(whole)
-    if how and not words.OTHER_HELP.search(whole[max(0, how.start() - 40) : how.end() + 60]):
+    if how and not words.OTHER_HELP.search(whole[max(0, how.start() - 10) : how.end() + 60]):
         evidence.append(f"but goes on: {quote(whole[how.start() :])}")
     return evidence
 

@@ -9,10 +9,10 @@ build its position (Glushkov) automaton, keeping *how many ways* lead from one p
 * a step with two ways on a cycle is ambiguous by itself, as in ``(a+)+``;
 * otherwise two different positions that read the same text and part and meet again are.
 
-Limits: back-references, look-arounds and atomic groups are taken as reading one arbitrary
-character or nothing; bounded repeats beyond :data:`LOOP_FROM` count as unbounded; characters are
-compared on a sample (every character of the pattern, plus one of each class). Polynomial blow-up
-(``a*a*``) is not reported: replies are a few thousand characters long.
+Limits: an atomic group (never re-read) counts as one character of those it can read, a back-reference
+as any character, a look-around inside a loop as nothing; bounded repeats beyond :data:`LOOP_FROM` count
+as unbounded; characters are compared on a sample (every character of the pattern, plus one of each
+class). Polynomial blow-up (``a*a*``) is not reported: replies are a few thousand characters long.
 """
 
 from __future__ import annotations
@@ -161,9 +161,15 @@ class _Automaton:
             )
         if name in ("AT", "ASSERT", "ASSERT_NOT"):
             return _Piece(empty=1)
-        if name in ("POSSESSIVE_REPEAT", "ATOMIC_GROUP", "GROUPREF", "GROUPREF_EXISTS"):
-            return self._position(self.sample)
-        return self._position(frozenset(c for c in self.sample if _reads(name, argument, c)))
+        return self._position(self._readable(name, argument))
+
+    def _readable(self, name: str, argument: Any) -> frozenset[str]:
+        """The sample characters that one position can read."""
+        if name in ("POSSESSIVE_REPEAT", "ATOMIC_GROUP"):
+            inside = _Automaton(self.sample)
+            inside._sequence(argument[2] if name == "POSSESSIVE_REPEAT" else argument)
+            return frozenset().union(*inside.reads)
+        return frozenset(c for c in self.sample if _reads(name, argument, c))
 
     def is_ambiguous(self) -> bool:
         """Whether some text can be read in two ways from a position back to itself."""

@@ -37,7 +37,7 @@ def inputs(golden: GoldenSet, replay_key: str) -> dict[str, Any]:
 
 
 def run(
-    store: Store, golden: GoldenSet, replay_dir: Path, replay_key: str, side: str, progress: Progress
+    store: Store, *, golden: GoldenSet, replay_dir: Path, replay_key: str, side: str, progress: Progress
 ) -> StageOutput:
     """Score the replies in ``replay_dir`` against ``golden``, or reuse the kept outcomes.
 
