@@ -34,8 +34,12 @@ class Across:
         first = self._ids.setdefault(record.id, number)
         if first != number:
             yield record.complain("id", f"is used before, at {self._where(first)}")
-        told = words(conversation_text(record.data["messages"]))
-        key = _digest(told, turns[0].policy.id if turns and turns[0].policy else "")
+        messages = record.data["messages"]
+        key = _digest(
+            record.data.get("policy"),
+            [(m["role"], words(m.get("content") or ""), m.get("tool_calls")) for m in messages],
+            [m["expect"].get("tool_calls") for m in messages if "expect" in m],
+        )
         first = self._conversations.setdefault(key, number)
         if first != number:
             self._repeats.add(number)
@@ -43,7 +47,7 @@ class Across:
         else:
             yield from self._turns(record, turns, number)
         if self._near is not None:
-            self._near.add(" ".join(told))
+            self._near.add(conversation_text(messages))
 
     def _turns(self, record: Record, turns: tuple[Turn, ...], number: int) -> Iterator[Complaint]:
         for turn in turns:

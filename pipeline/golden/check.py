@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from evaluators.turn import Outcome, Reply, Status, ToolCall, Turn
+from evaluators import evaluate
+from evaluators.turn import Reply, Status, ToolCall, Turn
 from pipeline.golden.across import Across
 from pipeline.golden.complaints import Complaint
 from pipeline.golden.contamination import SeenText
@@ -60,9 +61,6 @@ def check(root: Path, against: Iterable[Path] = (), progress: Progress | None = 
 
 def gold_fails(record: Record, turns: Sequence[Turn]) -> Iterator[Complaint]:
     """Complain about golden replies that fail what their own turn expects."""
-    evaluate = _evaluate()
-    if evaluate is None:
-        return
     for turn in turns:
         reply = gold_reply(turn)
         if reply is None:
@@ -88,9 +86,3 @@ def gold_reply(turn: Turn) -> Reply | None:
         tool_calls=tuple(ToolCall(call["function"]["name"], call["function"]["arguments"]) for call in calls),
         finish_reason="tool_calls" if calls else "stop",
     )
-
-
-def _evaluate() -> Callable[[Turn, Reply], Sequence[Outcome]] | None:
-    import evaluators
-
-    return getattr(evaluators, "evaluate", None)

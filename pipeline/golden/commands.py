@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +11,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.errors import GoldenSetError
+from pipeline.errors import GoldenSetError, InputError
 from pipeline.golden.check import check
 from pipeline.golden.complaints import Complaint, Severity
+from pipeline.golden.importers import FORMATS, Dropped, Options, import_transcripts
+from pipeline.golden.importers.common import read_json
 from pipeline.golden.load import load
 from pipeline.golden.manifest import MANIFEST, check_manifest, write_manifest
 from pipeline.golden.show import show
@@ -99,3 +102,53 @@ def manifest_command(
         console.print(f"{source.shown} is as its {MANIFEST} says", markup=False)
     if complaints:
         raise typer.Exit(GoldenSetError.exit_code)
+
+
+@golden_app.command("import")
+def import_command(
+    files: Annotated[list[Path], typer.Argument(help="Files to import.", exists=True, dir_okay=False)],
+    form: Annotated[str, typer.Option("--from", metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")],
+    output: Annotated[Path, typer.Option("--to", help="File of transcripts to write (.jsonl).")],
+    source: Annotated[str, typer.Option(help="Recorded on every transcript; else what the file says.")] = "",
+    licence: Annotated[str, typer.Option(help="Recorded on every transcript; else what the file says.")] = "",
+    slices: Annotated[list[str] | None, typer.Option("--slice", help="Added to every transcript.")] = None,
+    system: Annotated[Path | None, typer.Option(help="Text file: the system message where there is none.")] = None,
+    tools: Annotated[Path | None, typer.Option(help="JSON list of OpenAI tools where there are none.")] = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Replace e-mails, cards, phones and ids.")] = False,
+    region: Annotated[str, typer.Option(help="Country of phone numbers without a country code.")] = "US",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
+) -> None:
+    """Import transcripts; what is dropped, and why, goes to a .dropped.txt file beside the output."""
+    if form not in FORMATS:
+        raise InputError(f"unknown format {form!r}", f"Known: {', '.join(FORMATS)}.")
+    if output.exists() and not force:
+        raise InputError(f"{output} exists", "Give another --to, or --force to overwrite it.")
+    options = Options(
+        source=source,
+        licence=licence,
+        slices=tuple(slices or ()),
+        system=system.read_text(encoding="utf-8").strip() if system else "",
+        tools=tuple(read_json(tools)) if tools else (),
+    )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    taken, reasons = 0, Counter[str]()
+    left = output.with_suffix(".dropped.txt")
+    part = output.with_name(output.name + ".part")
+    with part.open("w", encoding="utf-8") as kept, left.open("w", encoding="utf-8") as dropped:
+        for result in import_transcripts(form, files, options, redacted=redact, region=region):
+            if isinstance(result, Dropped):
+                dropped.write(f"{result.file}:{result.line}: {result.id or '-'}: {result.reason}\n")
+                reasons[result.reason] += 1
+            else:
+                kept.write(json.dumps(result.data, ensure_ascii=False) + "\n")
+                taken += 1
+    part.rename(output)
+    console = Console()
+    console.print(f"imported {taken:,}, dropped {reasons.total():,}", markup=False)
+    for reason, count in reasons.most_common(10):
+        console.print(Text(f"  {count:,} x {reason[:300]}"), soft_wrap=True)
+    if not reasons:
+        left.unlink()
+    else:
+        console.print(Text(f"all that was dropped, with reasons: {left}"), soft_wrap=True)
+    console.print(Text(f"wrote {output}"), soft_wrap=True)

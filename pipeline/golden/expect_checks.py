@@ -145,13 +145,16 @@ def _forbidden(record: Record, field: str, expect: Expectation, tools: Toolbox) 
 
 
 def _overlap(expected: ExpectedCall, forbidden: ExpectedCall) -> bool:
-    """Whether some call fits both: same tool, and a common value for every forbidden argument."""
+    """Whether some call fits both: same tool, and a common value for every forbidden argument.
+
+    An argument that is free has other values left, so it is no contradiction to forbid some.
+    """
     if expected.name != forbidden.name:
         return False
     for name, values in forbidden.arguments.items():
         accepted = expected.arguments.get(name, ())
         absent = name in forbidden.optional and (name in expected.optional or not accepted)
-        if name not in expected.free and not absent and not any(same(a, b) for a in accepted for b in values):
+        if not absent and not any(same(a, b) for a in accepted for b in values):
             return False
     return True
 
