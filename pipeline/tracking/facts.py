@@ -58,17 +58,18 @@ def params_of(decision: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
-    """Every figure of the decision: ``<metric>/<figure>``, and ``slice.<slice>/<metric>.<figure>``.
+    """Every figure of the decision: ``<figure>/<metric>``, and ``slice.<slice>.<figure>/<metric>``.
 
-    The MLflow UI makes one section of charts of what stands before the last slash.
+    The MLflow UI puts what shares the part before the slash into one section of charts, and cuts long
+    names at the end: with the figure first, the differences of all metrics stand side by side.
     """
     metrics: dict[str, float | None] = {}
     for row in decision["metrics"]:
         for figure, field in _FIGURES.items():
-            metrics[f"{_name(row['metric'])}/{figure}"] = row.get(field)
+            metrics[f"{figure}/{_name(row['metric'])}"] = row.get(field)
     for row in decision["slices"]:
         for figure in _SLICE_FIGURES:
-            name = f"slice.{_name(row['slice'])}/{_name(row['metric'])}.{figure}"
+            name = f"slice.{_name(row['slice'])}.{figure}/{_name(row['metric'])}"
             metrics[name] = row.get(_FIGURES[figure])
     critical, flips = decision["critical"], decision["flips"]
     metrics |= {

