@@ -13,6 +13,9 @@ from markupsafe import Markup
 
 from pipeline.errors import Verdict
 
+_MOST = {"label": 30, "note": 42}
+"""Characters that fit beside the plot; names of slices and metrics come from the user's data."""
+
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
@@ -138,6 +141,8 @@ def _row(frame: _Frame, row: ForestRow, top: int, narrow: bool) -> list[Markup]:
 
 
 def _text(kind: str, x: int, y: int, text: str) -> Markup:
+    most = _MOST.get(kind, len(text))
+    text = text if len(text) <= most else f"{text[: most - 1]}\u2026"
     return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(kind, x, y, text)
 
 

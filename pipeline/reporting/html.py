@@ -128,7 +128,7 @@ def _slice_plot(record: DecisionRecord, slices: Sequence[SliceRow]) -> Plot | No
     rows = [
         ForestRow(
             label=row.slice.replace("_", " "),
-            note=f"{words.metric_title(row.metric)}, {row.n:,} turns{', loss proved' if row.flagged else ''}",
+            note=f"{words.metric_title(row.metric)}, {'loss proved' if row.flagged else f'{row.n:,} turns'}",
             figures=_figures(row.difference, row.lower, row.upper),
             difference=row.difference,
             lower=row.lower,

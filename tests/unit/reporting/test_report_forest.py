@@ -65,3 +65,10 @@ def test_has_a_name_and_a_description() -> None:
 def test_labels_are_escaped() -> None:
     root = _plot(ForestRow("<script>x</script>", "", "", 0.0, None, None, None))
     assert "<script>x</script>" in [e.text for e in root.iter(f"{NS}text")]
+
+
+def test_a_long_label_is_cut_before_it_runs_into_the_plot() -> None:
+    root = _plot(ForestRow("w" * 100, "n" * 100, "", 0.0, None, None, None))
+    texts = [e.text or "" for e in root.iter(f"{NS}text")]
+    assert "w" * 29 + "…" in texts
+    assert "n" * 41 + "…" in texts
