@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 WORDS_COMPARED = 400
-"""Words per side that are compared: difflib takes cubic time on looping text, where it says least."""
+"""Words per side that are compared at most."""
+
+EQUAL_PAIRS = 4_000
+"""Pairs of equal words that are looked at: difflib takes seconds on looping text, where it says least."""
 
 LEAST_SIMILARITY = 0.25
 """Below this share of common words, marks would cover nearly everything and say nothing."""
@@ -35,9 +39,9 @@ class Difference:
 def word_difference(before: str, after: str) -> Difference:
     """Compare two texts word by word (white space around words does not count)."""
     old, new = _WORD.findall(before), _WORD.findall(after)
-    matcher = SequenceMatcher(
-        None, [w.strip() for w in old[:WORDS_COMPARED]], [w.strip() for w in new[:WORDS_COMPARED]], autojunk=False
-    )
+    old_words, new_words = [word.strip() for word in old], [word.strip() for word in new]
+    limit = _words_to_compare(old_words, new_words)
+    matcher = SequenceMatcher(None, old_words[:limit], new_words[:limit], autojunk=False)
     if not old or not new or matcher.ratio() < LEAST_SIMILARITY:
         return Difference(_plain(before), _plain(after), marked=before.strip() == after.strip())
     left: list[Piece] = []
@@ -45,9 +49,20 @@ def word_difference(before: str, after: str) -> Difference:
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
         _add(left, "".join(old[i1:i2]), kind != "equal")
         _add(right, "".join(new[j1:j2]), kind != "equal")
-    _add(left, "".join(old[WORDS_COMPARED:]), False)
-    _add(right, "".join(new[WORDS_COMPARED:]), False)
+    _add(left, "".join(old[limit:]), False)
+    _add(right, "".join(new[limit:]), False)
     return Difference(tuple(left), tuple(right), marked=True)
+
+
+def _words_to_compare(old: list[str], new: list[str]) -> int:
+    """How many words from the start keep to :data:`EQUAL_PAIRS`."""
+    limit = WORDS_COMPARED
+    while limit > 25:
+        counts = Counter(new[:limit])
+        if sum(counts[word] for word in old[:limit]) <= EQUAL_PAIRS:
+            break
+        limit //= 2
+    return limit
 
 
 def _plain(text: str) -> tuple[Piece, ...]:

@@ -49,3 +49,11 @@ def test_only_the_beginning_of_long_texts_is_compared() -> None:
     found = word_difference(" ".join(words), " ".join([*words[:-1], "other"]))
     assert not _changed(found.after)
     assert _text(found.after).endswith("other")
+
+
+def test_looping_text_is_compared_at_its_beginning_only() -> None:
+    loop = "no no yes " * 200
+    found = word_difference("first " + loop + "end", "other " + loop + "start")
+    assert _changed(found.before) == ["first"]
+    assert _changed(found.after) == ["other"]
+    assert _text(found.after).endswith("start")
