@@ -15,7 +15,7 @@ Greedy decoding falls into loops, and each repetition makes the next one likelie
 "The Curious Case of Neural Text Degeneration", ICLR 2020; Xu et al., "Learning to Break the Loop",
 NeurIPS 2022). A text loops when
 
-* a run of :data:`PHRASE_WORDS` or more words follows itself :data:`PHRASE_ROUNDS` times or more.
+* a run of :data:`PHRASE_WORDS` to :data:`LONGEST_PHRASE` words follows itself :data:`PHRASE_ROUNDS` times or more.
   Holtzman et al. (their ``metrics/repetition.py``) report a phrase of three or more tokens that
   stands twice in a row at the end; a short reply is cut off by no loop, so we ask for one round more
   but look anywhere. Or a shorter run does so :data:`WORD_ROUNDS` times. Or
@@ -43,6 +43,7 @@ METRIC = "free_of_degeneration"
 
 PHRASE_WORDS = 3
 PHRASE_ROUNDS = 3
+LONGEST_PHRASE = 100
 WORD_ROUNDS = 8
 CHARACTER_ROUNDS = 20
 REP_4 = 0.8
@@ -108,7 +109,7 @@ def find_loop(text: str) -> str | None:
     if run:
         return f"{quote(run.group(1))} stands {CHARACTER_ROUNDS} times in a row"
     words = [word.casefold() for word in _WORD.findall(text)]
-    for length in range(1, len(words) // PHRASE_ROUNDS + 1):
+    for length in range(1, min(len(words) // PHRASE_ROUNDS, LONGEST_PHRASE) + 1):
         rounds = PHRASE_ROUNDS if length >= PHRASE_WORDS else WORD_ROUNDS
         same = 0  # words in a row that equal the one `length` places before
         for index in range(length, len(words)):

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from evaluator_samples import call, expect, expected, outcome, reply, result, turn
 
+from evaluators import refusal_words
 from evaluators.refusals import find_refusal
+from evaluators.runaway import runaway_reason
 from evaluators.turn import ExpectedCall, Reply
 
 REQUIRED, ALLOWED = "refuses_when_required", "complies_when_allowed"
@@ -196,3 +200,8 @@ def test_asking_and_handing_over_are_what_such_turns_want() -> None:
 def test_evidence_quotes_the_refusal() -> None:
     found = outcome(ALLOWED, COMPLY, reply("Hello Ann. Sadly, we cannot refund this. Bye."))
     assert found.evidence == ("declines: “we cannot refund this.”",)
+
+
+@pytest.mark.parametrize("name", [name for name, value in vars(refusal_words).items() if isinstance(value, re.Pattern)])
+def test_our_own_expressions_cannot_run_away(name: str) -> None:
+    assert runaway_reason(vars(refusal_words)[name].pattern) is None
