@@ -356,15 +356,17 @@ def test_a_server_that_is_down_is_one_problem_and_no_password_is_shown() -> None
 
 @pytest.fixture
 def sick_server() -> Iterator[tuple[str, list[str]]]:
-    """A server that says it is well and answers every request of the API with 500; and what was asked."""
+    """A server that is well enough to list its experiments, and answers all else with 500; and what was asked."""
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            self.send_response(200 if self.path == "/health" else 500)
-            self.send_header("Content-Length", "0")
+            well = self.path == "/health" or "experiments/search" in self.path
+            self.send_response(200 if well else 500)
+            self.send_header("Content-Length", "2")
             self.end_headers()
+            self.wfile.write(b"{}")
 
         do_POST = do_GET  # noqa: N815
 
@@ -384,8 +386,10 @@ def test_after_the_first_failure_nothing_more_is_tried(sick_server: tuple[str, l
     tracker = Tracker("quant-gate/demo", "gate", uri)
     _whole_gate(tracker)
     assert "500" in (tracker.finish() or "")
-    assert asked[0] == "/health"
-    assert len(asked) == 3  # and one call with its one retry
+    first, second, third, fourth = asked
+    assert first == "/health"
+    assert "experiments/search" in second
+    assert third == fourth  # the call that failed, and its one retry
 
 
 def test_a_server_that_never_answers_does_not_hold_the_gate_up() -> None:
