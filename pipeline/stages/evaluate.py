@@ -36,7 +36,7 @@ def inputs(golden: GoldenSet, replay_key: str) -> dict[str, Any]:
     return {"replay": replay_key, "golden": golden.digest, "evaluators": evaluators.source_digest()}
 
 
-def run(  # noqa: PLR0917 - six inputs, each of its own type or obvious at the call
+def run(
     store: Store, golden: GoldenSet, replay_dir: Path, replay_key: str, side: str, progress: Progress
 ) -> StageOutput:
     """Score the replies in ``replay_dir`` against ``golden``, or reuse the kept outcomes.
