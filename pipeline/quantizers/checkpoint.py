@@ -186,18 +186,31 @@ def own_template(path: Path) -> str | None:
     return None
 
 
+def read_template(path: Path) -> str:
+    """Read a chat template file that the serving settings name.
+
+    :raises ModelError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(
+            f"chat template {path}: cannot read: {error}", "Correct `chat_template:` in configs/serving/*.yaml."
+        ) from error
+
+
 def read_checkpoint(
     path: Path,
     source: str,
     revision: str | None = None,
     *,
     cache: DigestCache | None = None,
-    template_override: Path | None = None,
+    template_override: str | None = None,
     quantized: bool = False,
 ) -> Checkpoint:
     """Read and check a checkpoint.
 
-    :param template_override: a chat template file that is used instead of the checkpoint's own.
+    :param template_override: text of a chat template that is used instead of the checkpoint's own.
     :param quantized: False for a baseline, which must be in full precision; True for a candidate.
     :raises ModelError: it cannot be gated; says why and what to do.
     """
@@ -235,14 +248,9 @@ def read_checkpoint(
     )
 
 
-def _template(path: Path, override: Path | None) -> str:
+def _template(path: Path, override: str | None) -> str:
     if override is not None:
-        try:
-            return override.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(
-                f"chat template {override}: cannot read: {error}", "Correct `chat_template:` in configs/serving/*.yaml."
-            ) from error
+        return override
     own = own_template(path)
     if not own or not own.strip():
         raise ModelError(f"checkpoint {path} has no chat template", _TEMPLATE_REMEDY)

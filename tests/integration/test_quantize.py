@@ -149,6 +149,20 @@ def test_candidate_is_quantized_as_asked_and_complete(
         assert "calibration_samples" not in facts
 
 
+def test_a_checkpoint_that_has_its_template_from_the_settings(
+    python: Path, baseline: Checkpoint, tmp_path: Path
+) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for file in [*side_files(baseline.path), *weight_files(baseline.path)]:
+        if file.name != "chat_template.jinja":
+            (bare / file.name).write_bytes(file.read_bytes())
+    given = read_checkpoint(bare, "bare", template_override="{{ messages }}")
+    _, candidate = quantize.run(Store(tmp_path / "store"), given, RECIPES["fp8-dynamic"], tmp_path, Silent())
+    assert candidate.template == "{{ messages }}"
+    assert not (candidate.path / "chat_template.jinja").exists()
+
+
 def test_a_failed_worker_leaves_no_output(python: Path, baseline: Checkpoint, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()

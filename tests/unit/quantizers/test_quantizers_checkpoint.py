@@ -15,7 +15,7 @@ from tiny_llama import MakeCheckpoint, llama_tensors
 
 from pipeline.errors import ModelError
 from pipeline.quantizers import checkpoint as module
-from pipeline.quantizers.checkpoint import DigestCache, own_template, read_checkpoint, tensors
+from pipeline.quantizers.checkpoint import DigestCache, own_template, read_checkpoint, read_template, tensors
 
 
 def test_facts_of_a_sound_checkpoint(make_checkpoint: MakeCheckpoint) -> None:
@@ -62,9 +62,9 @@ def test_no_chat_template_is_refused_with_the_way_out(make_checkpoint: MakeCheck
     assert "chat_template:" in raised.value.remedy
     override = tmp_path / "mine.jinja"
     override.write_text("mine")
-    assert read_checkpoint(folder, "x", template_override=override).template == "mine"
+    assert read_checkpoint(folder, "x", template_override=read_template(override)).template == "mine"
     with pytest.raises(ModelError, match=r"absent\.jinja"):
-        read_checkpoint(folder, "x", template_override=tmp_path / "absent.jinja")
+        read_template(tmp_path / "absent.jinja")
 
 
 def test_template_of_the_tokenizer_config(make_checkpoint: MakeCheckpoint) -> None:

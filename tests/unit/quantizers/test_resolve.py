@@ -28,6 +28,13 @@ def test_local_directory(make_checkpoint: MakeCheckpoint, tmp_path: Path) -> Non
     assert found == read_checkpoint(folder, str(folder))
 
 
+def test_template_of_the_serving_settings_counts(make_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
+    folder, override = make_checkpoint(template=None), tmp_path / "t.jinja"
+    override.write_text("theirs")
+    found = resolve.run(Store(tmp_path / "store"), str(folder), Silent(), no_registry, override)
+    assert found.template == "theirs"
+
+
 @pytest.mark.parametrize("model", ["nonsense", "./absent/folder", "/no/such/place", ""])
 def test_unknown_model_says_what_was_looked_for(tmp_path: Path, model: str) -> None:
     with pytest.raises(ModelError, match="demo, demo-raw") as raised:
