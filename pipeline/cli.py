@@ -82,7 +82,7 @@ def run_command(
     console = _console()
     with LiveProgress(console) as progress:
         result = run(_request(model, recipe, golden, serving, policy), Store(), progress)
-    console.print(summary(result.decision, result.facts))
+    console.print(summary(result.decision, result.facts), crop=False)
     raise typer.Exit(result.exit_code)
 
 

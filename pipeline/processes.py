@@ -22,9 +22,8 @@ _running: list[Stoppable] = []
 _closing = False
 
 
-@contextlib.contextmanager
-def enrolled(child: Stoppable) -> Iterator[None]:
-    """Have :func:`stop_all` know ``child`` for the length of the block; start it inside.
+def enrol(child: Stoppable) -> None:
+    """Have :func:`stop_all` know ``child``; call it before the process is started.
 
     :raises Interrupted: everything is being stopped, so nothing may start.
     """
@@ -32,11 +31,12 @@ def enrolled(child: Stoppable) -> Iterator[None]:
         if _closing:
             raise Interrupted("interrupted")
         _running.append(child)
-    try:
-        yield
-    finally:
-        with _lock:
-            _running.remove(child)
+
+
+def leave(child: Stoppable) -> None:
+    """Forget ``child``, which has ended; unknown ones are ignored."""
+    with _lock, contextlib.suppress(ValueError):
+        _running.remove(child)
 
 
 def stop_all() -> None:

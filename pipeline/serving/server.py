@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 import httpx
 
 from pipeline.errors import ServerError, SettingsError
+from pipeline.processes import enrol, leave
 from pipeline.progress import Progress, Silent
 from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan
 
@@ -62,6 +64,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._began = 0.0
+        self._stopping = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -85,6 +88,7 @@ class Server:
     def start(self) -> None:
         """Start the process and return at once; :meth:`wait` until it serves, and :meth:`stop` it in any case."""
         self._began = time.monotonic()
+        enrol(self)
         self._spawn()
 
     def _spawn(self) -> None:
@@ -136,7 +140,8 @@ class Server:
                     time.sleep(0.2)
                 if attempt == PORT_TRIES or _PORT_TAKEN not in self._text():
                     raise self._death("died while starting")
-                self.stop()
+                with self._stopping:
+                    self._stop()
                 self._progress.say(self._label, f"port {self.port} was taken meanwhile; trying another")
                 self._spawn()
 
@@ -163,7 +168,12 @@ class Server:
             raise self._death("died")
 
     def stop(self) -> None:
-        """Stop the engine; when this returns, no process of it is left. May be called at any time, repeatedly."""
+        """Stop the engine; when this returns, no process of it is left. May be called from any thread, repeatedly."""
+        with self._stopping:
+            self._stop()
+        leave(self)
+
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
             with suppress(ProcessLookupError):

@@ -13,7 +13,8 @@ import pytest
 
 from pipeline.errors import DiskSpaceError, QuantizeError
 from pipeline.quantizers import worker
-from pipeline.quantizers.worker import end_all, run_worker
+from pipeline.processes import supervised
+from pipeline.quantizers.worker import run_worker
 
 
 class Heard:
@@ -126,7 +127,7 @@ def test_children_left_by_a_finished_worker_are_ended(run: Callable[..., object]
     assert all(gone(int(pid)) for pid in heard.said[0].split())
 
 
-def test_end_all_reaches_a_worker_of_another_thread(run: Callable[..., object]) -> None:
+def test_an_interruption_reaches_a_worker_of_another_thread(run: Callable[..., object]) -> None:
     started = threading.Event()
     errors: list[BaseException] = []
 
@@ -137,9 +138,10 @@ def test_end_all_reaches_a_worker_of_another_thread(run: Callable[..., object]) 
             errors.append(error)
 
     thread = threading.Thread(target=target)
-    thread.start()
-    assert started.wait(60)
-    end_all()
+    with pytest.raises(KeyboardInterrupt), supervised():
+        thread.start()
+        assert started.wait(60)
+        raise KeyboardInterrupt
     thread.join(60)
     assert not thread.is_alive()
     assert len(errors) == 1
