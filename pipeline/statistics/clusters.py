@@ -12,17 +12,38 @@ Two weaknesses of that t limit are met by a second one. It is symmetric and trus
 so a handful of lost scenarios looks more certain than it is; and without any flips it has no width at all.
 So Tango's limits are also taken at counts divided by the design effect, the ratio of the cluster-robust to
 the independent variance (Rao and Scott 1992, Biometrics 48, 577-585; for paired data Yang, Sun and Hardin
-2012, Pharmaceutical Statistics 11, 386-393). Where no flips were seen the design effect cannot be
-estimated, and the worst case stands in: turns of a scenario always agree, sum m^2 / sum m.
+2012, Pharmaceutical Statistics 11, 386-393).
+
+An estimated design effect is itself shaky when few scenarios hold flips, and it errs on the wrong side just
+when luck hid the bad scenarios. So one imaginary scenario of the worst kind (turns always agree, design
+effect sum m^2 / sum m) is averaged in: with K scenarios holding flips, (K * estimate + worst) / (K + 1).
+Without flips that is the worst case itself. One is the smallest count that kept the false accepts at or
+below 5 % when a loss of exactly the margin sits in 5 to 10 % of the scenarios (``benchmarks/error_rates.py``).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What the clusters of paired differences say.
+
+    :ivar clusters: number of clusters, G.
+    :ivar design_effect: cluster-robust over independent variance of the mean difference; 1 when every cluster
+        holds one binary pair, the worst case when nothing varies or there is one cluster.
+    :ivar careful_effect: the design effect with one imaginary worst scenario averaged in, at least 1.
+    """
+
+    clusters: int
+    design_effect: float
+    careful_effect: float
 
 
 def independent_variance(b: float, c: float, n: float) -> float:
@@ -45,26 +66,26 @@ def cluster_variance(differences: NDArray[np.float64], cluster: NDArray[np.intp]
     return float(clusters / (clusters - 1) * np.dot(residuals, residuals) / len(differences) ** 2)
 
 
-def cluster_facts(differences: NDArray[np.float64], cluster: NDArray[np.intp], b: float, c: float) -> tuple[int, float]:
-    """Number of clusters and design effect of at least one paired difference.
-
-    The design effect is the cluster-robust over the independent variance of the mean; 1 when every cluster
-    holds one binary pair; the worst case (sum m^2 / sum m) when nothing varies or there is one cluster.
+def cluster_facts(differences: NDArray[np.float64], cluster: NDArray[np.intp], b: float, c: float) -> ClusterFacts:
+    """What the clusters of at least one paired difference say.
 
     :param b: sum of the losses.
     :param c: sum of the gains.
     """
     n = len(differences)
     sizes = np.bincount(cluster)
-    sizes = sizes[sizes > 0]
-    clusters = len(sizes)
+    clusters = int(np.count_nonzero(sizes))
     binary = b + c == float(np.dot(differences, differences))
     if clusters == n and binary:
-        return clusters, 1.0
+        return ClusterFacts(clusters, 1.0, 1.0)
+    worst = float(np.dot(sizes, sizes) / n)
     independent = independent_variance(b, c, n)
     if clusters < 2 or independent <= 0:
-        return clusters, float(np.dot(sizes, sizes) / n)
-    return clusters, cluster_variance(differences, cluster) / independent
+        return ClusterFacts(clusters, worst, worst)
+    estimate = cluster_variance(differences, cluster) / independent
+    telling = len(np.unique(cluster[differences != 0]))
+    careful = (telling * estimate + worst) / (telling + 1)
+    return ClusterFacts(clusters, estimate, max(careful, 1.0))
 
 
 def t_limits(difference: float, variance: float, clusters: float, alpha: float = 0.05) -> tuple[float, float]:

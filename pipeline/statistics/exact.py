@@ -26,7 +26,7 @@ def mcnemar_midp(b: int, c: int) -> float:
     """Two-sided McNemar mid-p value of ``b`` losses against ``c`` gains.
 
     Fagerland, Lydersen and Laake (2013, BMC Medical Research Methodology 13, 91): the exact conditional
-    p-value less the probability of the observed split. 1 when there are no flips.
+    p-value less the probability of the observed split; for b = c one less half of that. 1 without flips.
 
     :raises ValueError: negative counts.
     """
@@ -37,4 +37,6 @@ def mcnemar_midp(b: int, c: int) -> float:
         return 1.0
     tail = float(bdtr(fewer, flips, 0.5))
     below = float(bdtr(fewer - 1, flips, 0.5)) if fewer else 0.0
-    return min(tail + below, 1.0)  # 2 * tail - (tail - below)
+    if b == c:
+        return 1 - (tail - below) / 2
+    return tail + below  # twice the tail, less the probability of the split

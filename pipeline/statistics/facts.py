@@ -23,7 +23,7 @@ class ReasonCode(StrEnum):
     CRITICAL_TURN = "CRITICAL_TURN"
     """REJECT: the candidate fails critical turns that the baseline passes."""
     SCENARIO_WIPED_OUT = "SCENARIO_WIPED_OUT"
-    """REJECT: a scenario of two or more turns went from all passed to all failed."""
+    """REJECT: scenarios of two or more turns went from all passed to all failed, more than chance explains."""
     NO_BENEFIT = "NO_BENEFIT"
     """REJECT: the candidate saves too little to be worth shipping."""
     METRIC_UNDECIDED = "METRIC_UNDECIDED"
@@ -89,7 +89,10 @@ class NoiseResult:
 class MetricResult:
     """One metric over all turns. Rates, difference and limits are None where no pair was scored.
 
-    ``n`` counts pairs scored on both sides; unscorable counts include missing outcomes.
+    ``n`` counts pairs scored on both sides; unscorable counts include missing outcomes. ``design_effect`` is
+    the careful one of :mod:`pipeline.statistics.clusters`. ``n_to_decide``: pairs that would decide an
+    undecided metric if they come out as these did. ``n_planned``: pairs that clear the margin in four runs
+    of five at this flip rate when the true loss is zero.
     ``flips_to_change``: more losses (negative: fewer) that would give another verdict.
     """
 

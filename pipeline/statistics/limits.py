@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from pipeline.errors import Verdict
 from pipeline.statistics.clusters import cluster_facts, independent_variance, t_limits
@@ -23,7 +23,7 @@ class Limits:
     """One-sided limits of the difference; ``lower`` and ``upper`` are the strictest of the others.
 
     :ivar tango: Tango's limits, turns taken as independent.
-    :ivar tango_clustered: Tango's limits at counts divided by the design effect, where that exceeds 1.
+    :ivar tango_clustered: Tango's limits at counts divided by the careful design effect, where that exceeds 1.
     :ivar cluster_t: cluster-robust t limits, where scenarios have several turns.
     """
 
@@ -50,7 +50,7 @@ class PairedCounts:
     :ivar b: pairs lost (baseline passed, candidate failed); fractional for pass rates.
     :ivar c: pairs gained.
     :ivar clusters: number of scenarios.
-    :ivar design_effect: see :class:`pipeline.statistics.clusters.ClusterFacts`.
+    :ivar design_effect, careful_effect: see :class:`pipeline.statistics.clusters.ClusterFacts`.
     :ivar clustered: whether the cluster-robust limits apply (several turns in a scenario, or rates).
     """
 
@@ -59,6 +59,7 @@ class PairedCounts:
     c: float
     clusters: float
     design_effect: float = 1.0
+    careful_effect: float = 1.0
     clustered: bool = False
 
     @staticmethod
@@ -74,9 +75,10 @@ class PairedCounts:
         b = float(-differences[differences < 0].sum())
         c = float(differences[differences > 0].sum())
         n = float(len(differences))
-        clusters, effect = cluster_facts(differences, cluster, b, c)
+        facts = cluster_facts(differences, cluster, b, c)
         rates = bool(np.any((differences != 0) & (np.abs(differences) != 1)))
-        return PairedCounts(n, b, c, float(clusters), effect, clustered=clusters < n or rates)
+        clustered = facts.clusters < n or rates
+        return PairedCounts(n, b, c, facts.clusters, facts.design_effect, facts.careful_effect, clustered)
 
     @property
     def difference(self) -> float:
@@ -90,7 +92,7 @@ class PairedCounts:
             return Limits(*plain, plain, None, None)
         found = [plain]
         adjusted = None
-        if self.design_effect > 1:
+        if self.careful_effect > 1:
             adjusted = tango_limits(*self._effective(), alpha)
             found.append(adjusted)
         robust = t_limits(self.difference, self._variance(), self.clusters, alpha)
@@ -114,11 +116,23 @@ class PairedCounts:
         return max(found)
 
     def verdict(self, margin: float, alpha: float) -> Verdict:
-        """ACCEPT when the lower limit is at or above -margin, REJECT when the upper one is below it."""
-        limits = self.limits(alpha)
-        if limits.lower >= -margin:
+        """ACCEPT when the lower limit is at or above -margin, REJECT when the upper one is below it.
+
+        Asked of the tests that the limits invert, which is the same and needs no search for the limits.
+        """
+        z = float(-ndtri(alpha))
+        tests = [(score(self.b, self.c, self.n, -margin), z)]
+        if self.clustered:
+            if self.clusters < 2:
+                return Verdict.INCONCLUSIVE
+            tests.append((score(*self._effective(), -margin), z))
+            distance, deviation = self.difference + margin, math.sqrt(self._variance())
+            statistic = distance / deviation if deviation > 0 else math.copysign(math.inf, distance)
+            tests.append((statistic, float(stdtrit(self.clusters - 1, 1 - alpha))))
+        if all(statistic >= critical for statistic, critical in tests):
             return Verdict.ACCEPT
-        return Verdict.REJECT if limits.upper < -margin else Verdict.INCONCLUSIVE
+        reject = all(statistic < -critical for statistic, critical in tests)
+        return Verdict.REJECT if reject else Verdict.INCONCLUSIVE
 
     def n_to_decide(self, margin: float, alpha: float) -> int | None:
         """Pairs at which this metric is decided, if more of the same kind come out as these did.
@@ -160,7 +174,7 @@ class PairedCounts:
         return changes
 
     def _effective(self) -> tuple[float, float, float]:
-        effect = max(self.design_effect, 1.0)
+        effect = self.careful_effect
         return self.b / effect, self.c / effect, self.n / effect
 
     def _variance(self) -> float:

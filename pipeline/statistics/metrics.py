@@ -53,7 +53,7 @@ def metric_result(study: Study, name: str) -> MetricResult:
         unscorable_baseline=lacking[0],
         unscorable_candidate=lacking[1],
         limits=counts.limits(alpha),
-        design_effect=counts.design_effect,
+        design_effect=counts.careful_effect,
         mcnemar_p=mcnemar_midp(b, c),
         n_to_decide=counts.n_to_decide(rule.margin, alpha) if undecided else None,
         n_planned=_planned(counts, rule.margin, alpha),
@@ -66,7 +66,7 @@ def _planned(counts: PairedCounts, margin: float, alpha: float) -> int | None:
     if not margin:
         return None
     flip_rate = (counts.b + counts.c) / counts.n
-    return required_n(margin, flip_rate, alpha, design_effect=max(counts.design_effect, 1.0))
+    return required_n(margin, flip_rate, alpha, design_effect=counts.careful_effect)
 
 
 def _noise(study: Study, name: str, flips: int, n: int) -> NoiseResult:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import pdtrc
 
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
@@ -95,20 +96,41 @@ def critical_reasons(critical: CriticalResult) -> list[Reason]:
 
 
 def scenarios_wiped_out(study: Study) -> tuple[str, ...]:
-    """Scenarios of enough turns that the baseline passes entirely and the candidate fails entirely."""
+    """Scenarios that the baseline passes entirely and the candidate fails entirely, beyond chance.
+
+    In a large set a few scenarios of two turns lose both by chance alone. With q the share of turns lost in
+    scenarios that were not wiped out, chance wipes out a scenario of m turns with probability q^m; scenarios
+    count when their number, among those of their size or larger, is improbable under that (Poisson, level
+    alpha shared among the sizes). Without other losses a single scenario is always enough.
+    """
     index, passed = study.index, _passed(study)
     failed = study.candidate.fails_any(study.gating)
     read = passed | study.baseline.fails_any(study.gating) | failed
-    sizes, all_passed, all_failed = (
+    sizes, passes, losses = (
         np.bincount(index.scenario[mask], minlength=len(index.scenarios))
-        for mask in (read, read & passed, read & failed)
+        for mask in (read, read & passed, read & passed & failed)
     )
-    gone = np.flatnonzero((sizes >= SCENARIO_MIN_TURNS) & (all_passed == sizes) & (all_failed == sizes))
-    return tuple(sorted(index.scenarios[i] for i in gone))
+    eligible = (sizes >= SCENARIO_MIN_TURNS) & (passes == sizes)
+    wiped_out = eligible & (losses == sizes)
+    others = int(passes[~wiped_out].sum())
+    chance = losses[~wiped_out].sum() / others if others else 0.0
+    alpha = study.policy.alpha / max(len(np.unique(sizes[eligible])), 1)
+    counted = np.zeros_like(wiped_out)
+    for size in np.unique(sizes[wiped_out]):
+        larger = sizes >= size
+        expected = float((chance ** sizes[eligible & larger].astype(np.float64)).sum())
+        if _at_least(int(np.count_nonzero(wiped_out & larger)), expected) <= alpha:
+            counted |= wiped_out & larger
+    return tuple(sorted(index.scenarios[int(i)] for i in np.flatnonzero(counted)))
+
+
+def _at_least(seen: int, expected: float) -> float:
+    """Probability of ``seen`` (at least 1) or more events where ``expected`` are expected (Poisson)."""
+    return float(pdtrc(seen - 1, expected)) if expected > 0 else 0.0
 
 
 def scenario_reasons(wiped_out: Sequence[str]) -> list[Reason]:
-    """A reason when a scenario is wiped out."""
+    """A reason when scenarios are wiped out."""
     if not wiped_out:
         return []
     text = f"{len(wiped_out)} scenario(s) went from every turn passed to every turn failed: {listed(wiped_out)}."

@@ -58,8 +58,8 @@ def score(b: float, c: float, n: float, difference: float) -> float:
 
 
 def _lower(b: float, c: float, n: float, z: float) -> float:
-    # Between the limit and d the score is below z, beyond the limit above it. Its zero variance at d
-    # itself (no flips) is never evaluated.
+    # Beyond the limit T is above z, between limit and d below it. T's zero variance at d itself (no flips)
+    # would pass for a root, but is never evaluated.
     low, high = -1.0, (c - b) / n
     for _ in range(_STEPS):
         middle = (low + high) / 2
