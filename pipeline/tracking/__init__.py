@@ -8,7 +8,7 @@ Without ``MLFLOW_TRACKING_URI`` the store is ``mlruns/mlflow.db`` in the project
 mlflow itself is imported when it is first needed, so that importing this package costs nothing.
 """
 
-from pipeline.tracking.store import download_model_uri, tracking_uri
+from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_command_line
 from pipeline.tracking.tracker import StageRun, Tracker
 
-__all__ = ["StageRun", "Tracker", "download_model_uri", "tracking_uri"]
+__all__ = ["StageRun", "Tracker", "download_model_uri", "tracking_uri", "ui_address", "ui_command_line"]

@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import ssl
+import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ModelError, StageError
+from pipeline.errors import ModelError, SettingsError, StageError
 from pipeline.settings import PROJECT_ROOT
 
 TRACKING_URI = "MLFLOW_TRACKING_URI"
@@ -74,6 +75,36 @@ def download_model_uri(uri: str, target: Path) -> Path:
             "Register the directory of one Hugging Face checkpoint as the model version's source.",
         )
     return found[0]
+
+
+def ui_command_line(port: int) -> list[str]:
+    """The command that serves MLflow's pages over the local store on 127.0.0.1; see :func:`ui_address`.
+
+    :raises SettingsError: ``MLFLOW_TRACKING_URI`` names a server, which has pages of its own.
+    """
+    uri = tracking_uri()
+    if uri.startswith(("http://", "https://")):
+        raise SettingsError(
+            f"{TRACKING_URI} is a server: {without_password(uri)[0]}", "Open that address in a browser."
+        )
+    path = _database_path(uri)
+    if path is not None and not path.exists():
+        open_client(uri)  # a store made here is whole even when the server is stopped at once
+    folder = PROJECT_ROOT / "mlruns" if path is None else path.parent
+    return [
+        "env",
+        "MLFLOW_DISABLE_TELEMETRY=true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false",  # else eight more processes, for things unused here
+        "PYTHONWARNINGS=ignore",
+        *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+        *("--backend-store-uri", uri, "--artifacts-destination", str(folder / "artifacts")),
+        *("--uvicorn-opts", "--log-level warning"),
+    ]
+
+
+def ui_address(port: int) -> str:
+    """Where the pages are; the query keeps MLflow from opening its pages for traces instead of runs."""
+    return f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
 
 
 def open_client(uri: str) -> Any:

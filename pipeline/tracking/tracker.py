@@ -19,8 +19,8 @@ from pipeline.store import STAGE_FILE, StageOutput
 from pipeline.tracking.facts import clipped, description, flip_table, metrics_of, params_of, tags_of
 from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
 
-FINISH_S = 60.0
-"""Seconds that the end of a run waits for what is still to be written."""
+FINISH_S = 120.0
+"""Seconds that the end of a run waits for what is still to be written (importing mlflow alone takes 5 to 40)."""
 FINISH_KILLED_S = 10.0
 """The same for an interrupted run, whose user wants to be gone, and after a failure."""
 

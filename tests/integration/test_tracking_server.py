@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from pipeline.settings import PROJECT_ROOT
-from pipeline.tracking import Tracker
+from pipeline.tracking import Tracker, ui_address, ui_command_line
 
 ONE_GATE = """
 import sys
@@ -23,7 +25,7 @@ tracker = Tracker("quant-gate/demo", sys.argv[2], sys.argv[1])
 tracker.start({"recipe": sys.argv[2]})
 with tracker.stage("quantize") as stage:
     stage.metrics({"bytes": 1})
-problem = tracker.finish(wait_s=120)
+problem = tracker.finish(wait_s=300)
 if problem:
     sys.exit(problem)
 """
@@ -34,12 +36,27 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
 
 
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_well(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(240):
+        assert server.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.5)
+    raise AssertionError(log.read_text())
+
+
 @contextmanager
 def tracking_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """`mlflow server` with SQLite behind it and artifacts sent through it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = _free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += [
         "--backend-store-uri",
@@ -52,15 +69,7 @@ def tracking_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]
     with log.open("wb") as output:
         server = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=folder)
     try:
-        for _ in range(240):
-            assert server.poll() is None, log.read_text()
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            raise AssertionError(log.read_text())
+        _wait_until_well(port, server, log)
         yield f"http://127.0.0.1:{port}", server
     finally:
         server.terminate()
@@ -78,7 +87,7 @@ def test_a_gate_over_http_and_a_server_that_dies_on_the_way(tmp_path: Path) -> N
         with tracker.stage("quantize") as stage:
             stage.metrics({"bytes": 5})
         tracker.artifacts(tmp_path / "decision.json", folder="record")
-        assert tracker.finish() is None
+        assert tracker.finish(wait_s=300) is None
 
         client = MlflowClient(uri)
         gate = client.get_run(tracker.run_id)
@@ -100,7 +109,28 @@ def test_a_gate_over_http_and_a_server_that_dies_on_the_way(tmp_path: Path) -> N
             assert tracker.run_id
             server.terminate()
             server.wait(60)
-        assert uri in (tracker.finish() or "")
+        assert uri in (tracker.finish(wait_s=300) or "")
+
+
+def test_the_pages_are_served_over_the_local_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlruns/mlflow.db")
+    tracker = Tracker("quant-gate/demo", "shown")
+    tracker.start()
+    assert tracker.finish(wait_s=300) is None
+    port = _free_port()
+    command = ui_command_line(port)
+    with (tmp_path / "ui.log").open("wb") as output:
+        server = subprocess.Popen(command, stdout=output, stderr=output, env=_environment(), cwd=tmp_path)
+    try:
+        _wait_until_well(port, server, tmp_path / "ui.log")
+        with urllib.request.urlopen(ui_address(port), timeout=30) as page:
+            assert b"MLflow" in page.read()
+        query = f"http://127.0.0.1:{port}/ajax-api/2.0/mlflow/runs/get?run_id={tracker.run_id}"
+        with urllib.request.urlopen(query, timeout=30) as answer:
+            assert json.load(answer)["run"]["info"]["run_name"] == "shown"
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def test_gates_that_start_together_share_a_new_store_and_keep_the_terminal_clean(tmp_path: Path) -> None:
@@ -119,7 +149,7 @@ def test_gates_that_start_together_share_a_new_store_and_keep_the_terminal_clean
         )
         for name in names
     ]
-    assert [(gate.communicate(timeout=300)[0], gate.returncode) for gate in gates] == [("", 0)] * len(names)
+    assert [(gate.communicate(timeout=400)[0], gate.returncode) for gate in gates] == [("", 0)] * len(names)
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("quant-gate/demo")
     runs = client.search_runs([experiment.experiment_id])

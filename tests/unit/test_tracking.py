@@ -17,10 +17,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pipeline.errors import Interrupted, ModelError, ServerError, StageError
+from pipeline.errors import Interrupted, ModelError, ServerError, SettingsError, StageError
 from pipeline.settings import PROJECT_ROOT
 from pipeline.store import Store
-from pipeline.tracking import Tracker, download_model_uri, tracking_uri
+from pipeline.tracking import Tracker, download_model_uri, tracking_uri, ui_command_line
 from pipeline.tracking.facts import description, flip_table, metrics_of, params_of, tags_of
 
 BASELINE, CANDIDATE, GOLDEN = "a" * 64, "b" * 64, "c" * 64
@@ -185,7 +185,7 @@ def ready_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "mlflow.work").write_bytes(b"half a database")
     tracker = Tracker("quant-gate/first", "first", f"sqlite:///{folder}/mlflow.db")
     tracker.start()
-    assert tracker.finish() is None
+    assert tracker.finish(wait_s=300) is None
     assert {path.name for path in folder.iterdir()} == {"mlflow.db", "mlflow.lock"}
     return folder / "mlflow.db"
 
@@ -430,6 +430,13 @@ def test_the_store_is_in_the_project_unless_the_environment_names_one(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://tracking.example:5000")
     assert tracking_uri(tmp_path) == "http://tracking.example:5000"
     assert Tracker("e", "r").uri == "http://tracking.example:5000"
+
+
+def test_pages_of_a_remote_server_are_not_served_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@tracking.example:5000")
+    with pytest.raises(SettingsError, match=r"http://tracking\.example:5000") as caught:
+        ui_command_line(5000)
+    assert "secret" not in caught.value.message
 
 
 @pytest.fixture
