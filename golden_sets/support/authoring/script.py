@@ -64,6 +64,8 @@ class House:
     escalation_tool: str
     numbers: frozenset[str] = frozenset()
     free: frozenset[str] = frozenset()
+    macros: Mapping[str, tuple[str, list[list[str]]]] = field(default_factory=dict)
+    """Further :data:`MACROS` of this business."""
 
 
 @dataclass(slots=True)
@@ -155,7 +157,7 @@ def _message(reader: _Reader, line: str) -> None:
         reader.messages().append({"role": "assistant", "content": text.strip()})
         reader.expect = None
     elif marker.startswith("A "):
-        behaviour, groups = MACROS.get(marker[2:], (marker[2:], []))
+        behaviour, groups = {**MACROS, **reader.house.macros}.get(marker[2:], (marker[2:], []))
         reader.expect = {"behaviour": behaviour}
         if groups:
             reader.expect["say"] = [list(group) for group in groups]
