@@ -21,11 +21,16 @@ MOST_COMPLAINTS = 5_000
 """Complaints kept; a set with more faults than this is not mended one by one."""
 
 
-def check(root: Path, against: Iterable[Path] = (), progress: Progress | None = None) -> list[Complaint]:
+def calibration_files() -> list[Path]:
+    """The texts that quantizers are calibrated with."""
+    return sorted((PROJECT_ROOT / "golden_sets" / "calibration").glob("*.jsonl"))
+
+
+def check(root: Path | str, against: Iterable[Path] | None = None, progress: Progress | None = None) -> list[Complaint]:
     """Check a set in one pass and bounded memory; complaints come in file order.
 
-    :param against: JSON-lines files of training data that no golden transcript may stand in, besides
-        ``golden_sets/calibration/*.jsonl``.
+    :param against: JSON-lines files of calibration or training data that no golden transcript may
+        stand in; none given: :func:`calibration_files`.
     :raises GoldenSetError: there is no set to check.
     """
     show = progress or Silent()
@@ -34,7 +39,7 @@ def check(root: Path, against: Iterable[Path] = (), progress: Progress | None = 
     library, found = source.library()
     complaints += found
     seen = SeenText()
-    complaints += seen.add_files([*sorted((PROJECT_ROOT / "golden_sets" / "calibration").glob("*.jsonl")), *against])
+    complaints += seen.add_files(calibration_files() if against is None else against)
     examiner, across = Examiner(library), Across()
     count = 0
     for record in source.records():

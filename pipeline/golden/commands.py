@@ -12,22 +12,24 @@ from rich.console import Console
 from rich.text import Text
 
 from pipeline.errors import GoldenSetError, InputError
-from pipeline.golden.check import check
+from pipeline.golden.check import calibration_files, check
 from pipeline.golden.complaints import Complaint, Severity
 from pipeline.golden.importers import FORMATS, Dropped, Options, import_transcripts
 from pipeline.golden.importers.common import read_json
 from pipeline.golden.load import load
 from pipeline.golden.manifest import MANIFEST, check_manifest, write_manifest
 from pipeline.golden.show import show
-from pipeline.golden.source import open_source
+from pipeline.golden.source import open_local
 from pipeline.golden.stats import stats, stats_view
 from pipeline.settings import PROJECT_ROOT, load_gate
 
 golden_app = typer.Typer(help="Golden transcripts: check, count, show and import them.", no_args_is_help=True)
 
-DEFAULT_SET = PROJECT_ROOT / "golden_sets" / "support"
+DEFAULT_SET = str(PROJECT_ROOT / "golden_sets" / "support")
 
-SetArgument = Annotated[Path, typer.Argument(metavar="[SET]", help="A directory, or a file of transcripts.")]
+SetArgument = Annotated[
+    str, typer.Argument(metavar="[SET]", help="A directory, a file, a URL (s3://...) or a hub id (owner/name).")
+]
 
 
 @golden_app.command("check")
@@ -39,7 +41,7 @@ def check_command(
     ] = None,
 ) -> None:
     """Check a set; exit code 2 when it has errors."""
-    complaints = check(golden_set, against or ())
+    complaints = check(golden_set, [*calibration_files(), *(against or ())])
     console = Console()
     for complaint in complaints:
         style = "red" if complaint.severity is Severity.ERROR else "yellow"
@@ -50,7 +52,7 @@ def check_command(
         raise typer.Exit(GoldenSetError.exit_code)
 
 
-def _counts(console: Console, golden_set: Path, complaints: list[Complaint]) -> None:
+def _counts(console: Console, golden_set: str, complaints: list[Complaint]) -> None:
     found = Counter(complaint.severity for complaint in complaints)
     errors, warnings = found[Severity.ERROR], found[Severity.WARNING]
     summary = f"{errors} errors, {warnings} warnings"
@@ -90,9 +92,9 @@ def manifest_command(
     """Compare a set with its MANIFEST.json, or write it."""
     console = Console()
     if write:
-        console.print(f"wrote {write_manifest(golden_set)}", markup=False)
+        console.print(f"wrote {write_manifest(Path(golden_set))}", markup=False)
         return
-    source = open_source(golden_set)
+    source = open_local(Path(golden_set))
     complaints = list(check_manifest(source))
     for complaint in complaints:
         console.print(Text(str(complaint)), soft_wrap=True)

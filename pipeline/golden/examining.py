@@ -12,7 +12,7 @@ from pipeline.golden.complaints import Complaint
 from pipeline.golden.expect_checks import check_expectations
 from pipeline.golden.history_checks import check_history, unknown_tool
 from pipeline.golden.reading import Library, Record
-from pipeline.golden.schemas import Toolbox, faults, schema_validator, toolbox
+from pipeline.golden.schemas import Toolbox, toolbox, transcript_faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Examiner:
 
     def _complaints(self, record: Record) -> Iterator[Complaint]:
         broken = False
-        for field, message in faults(schema_validator("transcript"), record.data):
+        for field, message in transcript_faults(record.data):
             broken = True
             yield record.complain(field, message)
         for complaint in () if broken else self._references(record):

@@ -22,7 +22,7 @@ class GoldenSet:
     """
 
     name: str
-    root: Path
+    root: Path | str
     digest: str
     transcript_count: int
     scenarios: int
@@ -30,8 +30,8 @@ class GoldenSet:
     slice_counts: Mapping[str, int]
 
 
-def load(root: Path) -> GoldenSet:
-    """Load a set: a directory, or one file of transcripts.
+def load(root: Path | str) -> GoldenSet:
+    """Load a set: a directory, one file of transcripts, a URL, or a hub id.
 
     Everything that one transcript can show to be wrong is refused here, as are repeated ids,
     repeated turns and contradictions; what is only searched for by :func:`pipeline.golden.check.check`

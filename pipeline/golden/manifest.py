@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pipeline.digests import file_digest
 from pipeline.golden.complaints import Complaint
-from pipeline.golden.source import Source, open_source
+from pipeline.golden.source import Source, open_local
+from pipeline.golden.streaming import RemoteSource
 
 MANIFEST = "MANIFEST.json"
 _REMEDY = "if the change is meant, run `quant-gate golden manifest --write`"
@@ -19,15 +20,17 @@ def write_manifest(root: Path) -> Path:
 
     :raises GoldenSetError: there is no such set.
     """
-    source = open_source(root)
+    source = open_local(root)
     path = source.home / MANIFEST
     record = {"schema_version": 1, "name": source.name, "files": _digests(source)}
     path.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return path
 
 
-def check_manifest(source: Source) -> Iterator[Complaint]:
+def check_manifest(source: Source | RemoteSource) -> Iterator[Complaint]:
     """Complain about files that differ from the manifest. A set without a manifest has nothing to differ from."""
+    if isinstance(source, RemoteSource):
+        return
     path = source.home / MANIFEST
     if source.root != source.home or not path.is_file():
         return

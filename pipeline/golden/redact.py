@@ -27,7 +27,8 @@ _TOKEN = re.compile(r"(?<![\w.,@])#?[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*(?![\w@]|[.
 _DATE_OR_TIME = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:T\d{2,6}Z?)?|\d{1,2}-\d{1,2}-\d{4}|(?:19|20)\d{2}(?:(?:0\d|1[0-2])[0-3]\d)?"
 )
-_SENTENCE = re.compile(r"[.,;]\s|\n")
+_NO_PHONE = re.compile(r".*(?:[.,;]\s|\n).*|[\d ,.]*[.,]\d{1,2}", re.DOTALL)
+"""Digits across a sentence's end, or an amount of money."""
 _PREFIXED = re.compile(r"#?[A-Za-z]+[-_]?\d+")
 
 FEWEST_DIGITS = 6
@@ -90,7 +91,7 @@ def _phones(text: str, region: str) -> list[str]:
         match.raw_string
         for match in found
         if (match.raw_string.startswith("+") or not match.raw_string.isdigit())
-        and not _SENTENCE.search(match.raw_string)
+        and not _NO_PHONE.fullmatch(match.raw_string)
         and not (match.start and re.match(r"\w", text[match.start - 1]))
     ]
 

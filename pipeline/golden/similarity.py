@@ -24,6 +24,7 @@ BANDS = 16
 THRESHOLD = 0.8
 """Estimated Jaccard similarity from which two conversations count as nearly the same."""
 
+_BLANK = MinHash(num_perm=PERMUTATIONS, seed=1)
 _WORD = re.compile(r"\w+")
 
 
@@ -41,7 +42,7 @@ def signature(text: str) -> NDArray[np.uint32]:
     """The MinHash signature of a text's word triples."""
     listed = words(text)
     triples = {" ".join(listed[i : i + 3]) for i in range(max(1, len(listed) - 2))}
-    sketch = MinHash(num_perm=PERMUTATIONS, seed=1)
+    sketch = _BLANK.copy()
     sketch.update_batch([triple.encode() for triple in triples])
     return np.asarray(sketch.hashvalues, dtype=np.uint64).astype(np.uint32)
 

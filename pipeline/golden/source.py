@@ -10,6 +10,7 @@ from pipeline.digests import tree_digest
 from pipeline.errors import GoldenSetError
 from pipeline.golden.complaints import Complaint
 from pipeline.golden.reading import Library, Record, read_jsonl, read_library
+from pipeline.golden.streaming import RemoteSource, is_remote, read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,10 @@ class Source:
     def records(self) -> Iterator[Record | Complaint]:
         """All transcripts, file by file in name order, one in memory at a time."""
         for path in self.transcripts:
-            yield from read_jsonl(path, _shown(path))
+            if path.suffix == ".parquet":
+                yield from read_table(path.as_posix(), _shown(path))
+            else:
+                yield from read_jsonl(path, _shown(path))
 
     def files(self) -> list[Path]:
         """All files that the set consists of."""
@@ -51,8 +55,16 @@ class Source:
         return tree_digest(self.home, self.files())
 
 
-def open_source(root: Path) -> Source:
-    """Find the files of a set.
+def open_source(location: Path | str) -> Source | RemoteSource:
+    """Find a set: a directory or file on this machine, a URL, or a hub id.
+
+    :raises GoldenSetError: nothing is there, or no transcripts.
+    """
+    return RemoteSource(str(location)) if is_remote(str(location)) else open_local(Path(location))
+
+
+def open_local(root: Path) -> Source:
+    """Find the files of a set on this machine.
 
     :raises GoldenSetError: nothing is there, or no transcripts.
     """
@@ -64,7 +76,9 @@ def open_source(root: Path) -> Source:
         raise GoldenSetError(
             f"golden set {root}: no such file or directory", "Give a directory with transcripts/*.jsonl, or one file."
         )
-    transcripts = tuple(sorted((root / "transcripts").glob("*.jsonl")))
+    transcripts = tuple(
+        sorted(path for path in (root / "transcripts").glob("*") if path.suffix in (".jsonl", ".parquet"))
+    )
     if not transcripts:
         raise GoldenSetError(
             f"golden set {root}: no transcripts/*.jsonl in it",

@@ -140,8 +140,8 @@ def _call(raw: Mapping[str, Any], loose: Loosely | None) -> dict[str, Any]:
     free = list(raw.get("any_value_arguments", ()))
     acceptable = {n: list(v) for n, v in (raw.get("acceptable") or {}).items() if n not in free}
     for name, value in raw.get("arguments", {}).items():
-        if name not in free:
-            acceptable.setdefault(name, [value])
+        if name not in free and not acceptable.get(name):
+            acceptable[name] = [value]
     optional = list(raw.get("optional_arguments", ()))
     if loose is not None:
         for name in optional:  # its only answer is to leave it out, or the empty text
