@@ -25,7 +25,7 @@ from pipeline.reporting.live import LiveProgress
 from pipeline.runner import Gate, Request, Side, run
 from pipeline.serving.server import Server
 from pipeline.store import Store
-from pipeline.tracking import tracking_uri, ui_command_line
+from pipeline.tracking import tracking_uri, ui_address, ui_command_line
 
 app = typer.Typer(
     help="Release gate for quantized chat models: quantize, serve, replay golden transcripts, accept or reject.\n\n"
@@ -205,6 +205,7 @@ def doctor_command() -> None:
 @app.command("ui")
 def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000) -> None:
     """Show MLflow's pages on 127.0.0.1 until Ctrl-C."""
+    _console().print(f"Starting MLflow; in half a minute open {ui_address(port)}", highlight=False, soft_wrap=True)
     raise typer.Exit(subprocess.run(ui_command_line(port), check=False).returncode)
 
 
