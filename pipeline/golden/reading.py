@@ -60,11 +60,17 @@ def _no_constant(name: str) -> Any:
 
 
 def strict_json(text: str) -> Any:
-    """Parse JSON; repeated keys, NaN and infinity are errors too.
+    """Parse JSON; repeated keys, NaN, infinity and half a surrogate pair are errors too.
 
     :raises ValueError: with the line and column where they are known.
     """
-    return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+    value = json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+    if "\\ud" in text or "\\uD" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("a string holds half a surrogate pair: it cannot be sent as UTF-8") from None
+    return value
 
 
 def read_jsonl(path: Path, shown: str | None = None) -> Iterator[Record | Complaint]:

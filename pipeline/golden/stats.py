@@ -139,13 +139,18 @@ def stats_view(found: Stats) -> RenderableType:
 
 
 def _power_table(power: Sequence[Power]) -> Table:
-    table = Table(title="Smallest margin that can be cleared (80 % of the time, no true loss)", title_justify="left")
-    table.add_column("metric")
+    table = Table(
+        title="Smallest margin that the turns at hand clear (80 % of the time, when nothing is lost)",
+        title_justify="left",
+        caption="In brackets: the turns that the metric's own margin needs.",
+        caption_justify="left",
+    )
+    table.add_column("metric", no_wrap=True)
     for heading in ("turns", "scenarios", "margin", *(f"if {rate:.0%} flip" for rate in FLIP_RATES)):
         table.add_column(heading, justify="right")
     for row in power:
         cells = [
-            Text(f"{least:.1%} ({needed:,} turns for {row.margin:.0%})", "green" if least <= row.margin else "red")
+            Text(f"{least:.1%} ({needed:,})", "green" if least <= row.margin else "red")
             for least, needed in zip(row.detectable, row.needed, strict=True)
         ]
         table.add_row(row.metric, f"{row.turns:,}", f"{row.scenarios:,}", f"{row.margin:.0%}", *cells)

@@ -9,6 +9,7 @@ import pytest
 from evaluators.turn import Behaviour
 from pipeline.errors import GoldenSetError
 from pipeline.golden import load, write_manifest
+from pipeline.settings import PROJECT_ROOT
 
 
 def failure(root) -> GoldenSetError:
@@ -95,6 +96,7 @@ def test_a_broken_line_is_named_with_its_column(shop):
         (b'{"id": NaN}', "NaN is not JSON"),
         (b"[1]", "a transcript is a JSON object, this is list"),
         (b'{"id": "\xff"}', "not UTF-8: byte 9"),
+        (b'{"id": "\\ud83d"}', "a string holds half a surrogate pair"),
         (b"{", "one transcript must stand on one line"),
     ],
 )
@@ -202,3 +204,33 @@ def test_a_changed_set_is_refused_until_its_manifest_is_written_again(shop):
     assert "tools/shop.json is gone" in failure(root).message
     (root / "MANIFEST.json").write_text("{}")
     assert "unreadable manifest" in failure(root).message
+
+
+# --- documentation -----------------------------------------------------------------------------
+
+
+def test_the_transcript_and_policy_in_the_documentation_can_be_loaded(shop):
+    text = (PROJECT_ROOT / "docs" / "golden-sets.md").read_text(encoding="utf-8")
+    blocks = [block.partition("\n")[::2] for block in text.split("```")[1::2]]
+    transcript = next(body for kind, body in blocks if kind == "json")
+    policy = next(body for _, body in blocks if body.startswith("---\nid: shop"))
+    names = {"verify_customer": ["email"], "refund_order": ["order_id", "amount"], "get_order": ["order_id"]}
+    shop.write_tools(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "parameters": {"type": "object", "properties": {p: {} for p in parameters}},
+                },
+            }
+            for name, parameters in names.items()
+        ]
+    )
+    (shop.root / "policies" / "shop.md").write_text(policy)
+    golden = load(shop.write(json.loads(transcript)))
+    assert [turn.expect.behaviour for turn in golden.turns] == ["tool_call", "clarify"]
+    assert [rule.type for rule in golden.turns[0].policy.rules][:2] == [
+        "identity_before_write",
+        "confirmation_before_write",
+    ]

@@ -1,0 +1,99 @@
+"""The sub-commands, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.errors import InputError
+from pipeline.golden import load
+from pipeline.golden.commands import golden_app
+
+
+def run(*arguments):
+    return CliRunner().invoke(golden_app, [str(a) for a in arguments], catch_exceptions=True, env={"COLUMNS": "200"})
+
+
+def test_check_of_a_sound_set_counts_it(shop):
+    result = run("check", shop.write(shop.transcript()))
+    assert result.exit_code == 0
+    assert "shop: 1 transcripts, 1 scenarios, 2 turns; 0 errors" in result.output
+    assert "tool_calls" in result.output
+
+
+def test_check_exits_2_on_errors_and_names_them(shop):
+    result = run("check", shop.write(shop.expecting({"behaviour": "answer"})))
+    assert result.exit_code == 2
+    assert "shop.jsonl:1: broken-vase: messages[1].expect: checks nothing" in result.output
+    assert "1 errors, 0 warnings" in result.output
+
+
+def test_warnings_alone_pass(shop, tmp_path):
+    data = shop.transcript()
+    stock = "thank you very much for telling us about this, we are really sorry that it went wrong, 20.00 EUR it is"
+    data["messages"][3]["content"] = stock
+    training = tmp_path / "train.jsonl"
+    training.write_text(json.dumps({"text": stock}) + "\n")
+    result = run("check", shop.write(data), "--against", training)
+    assert "warning: " in result.output
+    assert result.exit_code == 0
+
+
+def test_stats_and_show(shop):
+    root = shop.write(shop.transcript())
+    assert "policy_adherence" in run("stats", root).output
+    assert "Shall I pay back 20.00 EUR?" in run("show", "broken-vase", root).output
+
+
+def test_manifest_is_written_and_compared(shop):
+    root = shop.write(shop.transcript())
+    assert "has no MANIFEST.json" in run("manifest", root).output
+    assert run("manifest", root, "--write").exit_code == 0
+    assert "is as its MANIFEST.json says" in run("manifest", root).output
+    shop.write(shop.transcript(licence="MIT"))
+    result = run("manifest", root)
+    assert result.exit_code == 2
+    assert "transcripts/shop.jsonl has changed" in result.output
+
+
+@pytest.fixture
+def log(tmp_path):
+    call = {"id": "c", "type": "function", "function": {"name": "get_order", "arguments": '{"order_id": "OM-482913"}'}}
+    tool = {"type": "function", "function": {"name": "get_order", "parameters": {"type": "object"}}}
+    good = [
+        {"role": "user", "content": "OM-482913?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({"messages": good, "tools": [tool]}) + '\n{"messages": []}\n')
+    return path
+
+
+def test_import_writes_a_set_that_loads_and_lists_what_it_dropped(log, tmp_path):
+    output = tmp_path / "mine" / "transcripts" / "log.jsonl"
+    result = run("import", log, "--from", "openai", "--to", output, "--slice", "logged", "--redact")
+    assert result.exit_code == 0
+    assert "imported 1, dropped 1" in result.output
+    assert "OM-482913" not in output.read_text()
+    golden = load(tmp_path / "mine")
+    assert golden.turns[0].slices == ("logged", "tool_calls")
+    dropped = output.with_suffix(".dropped.txt").read_text()
+    assert dropped.startswith(f"{log.as_posix()}:2: log-2: no reply that the record itself decides")
+
+
+def test_import_does_not_overwrite_unasked(log, tmp_path):
+    output = tmp_path / "x.jsonl"
+    output.write_text("mine")
+    result = run("import", log, "--from", "openai", "--to", output)
+    assert isinstance(result.exception, InputError)
+    assert output.read_text() == "mine"
+    assert run("import", log, "--from", "openai", "--to", output, "--force").exit_code == 0
+    assert output.read_text() != "mine"
+
+
+def test_import_from_an_unknown_format(log, tmp_path):
+    result = run("import", log, "--from", "csv", "--to", tmp_path / "x.jsonl")
+    assert isinstance(result.exception, InputError)
+    assert result.exception.remedy == "Known: openai, real-cases, bfcl, tau2."
