@@ -20,14 +20,16 @@ from typing import Any
 
 import httpx
 
-from pipeline.errors import ServerError, SettingsError
+from pipeline.errors import GateError, Interrupted, ServerError, SettingsError
 from pipeline.processes import enrol, leave
 from pipeline.progress import Progress, Silent
 from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan
 
 PORT_TRIES = 3
-STOP_S = 25.0
-"""Seconds that an orderly stop may take before the whole process group is killed; the launcher's own grace is 15."""
+GRACE_S = 15.0
+"""Seconds that the launcher gives the engine to stop by itself."""
+STOP_S = 10.0
+"""Seconds beyond the grace before the whole process group, the launcher with it, is killed."""
 KILL_S = 10.0
 """Seconds that killed processes may take to vanish; only unreaped ones, which hold nothing, can take longer."""
 
@@ -64,7 +66,8 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._began = 0.0
-        self._stopping = threading.Lock()
+        self._lock = threading.Lock()
+        self._stopped = False
 
     @property
     def url(self) -> str:
@@ -72,8 +75,8 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> Server:
-        self.start()
         try:
+            self.start()
             self.wait()
         except BaseException:
             self.stop()
@@ -96,9 +99,11 @@ class Server:
         theirs, ours = os.pipe()
         command = self.plan.command(self.model, self.port)
         at = command.index(str(LAUNCHER)) + 1
-        command[at:at] = ["--lifeline", str(theirs)]
+        command[at:at] = ["--lifeline", str(theirs), str(GRACE_S)]
         try:
-            with self.log.open("wb") as output:
+            with self._lock, self.log.open("wb") as output:
+                if self._stopped:
+                    raise Interrupted("interrupted")
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -108,12 +113,14 @@ class Server:
                     pass_fds=[theirs],
                     start_new_session=True,
                 )
-        except OSError as error:
+                self._lifeline = ours
+        except (OSError, Interrupted) as error:
             os.close(ours)
+            if isinstance(error, Interrupted):
+                raise
             raise ServerError(f"the engine cannot be started: {error}", "Run `make setup`.") from error
         finally:
             os.close(theirs)
-        self._lifeline = ours
 
     def wait(self) -> None:
         """Wait until the server answers for our model.
@@ -138,10 +145,9 @@ class Server:
                         )
                     said = self._tell(said)
                     time.sleep(0.2)
-                if attempt == PORT_TRIES or _PORT_TAKEN not in self._text():
+                if attempt == PORT_TRIES or self._stopped or _PORT_TAKEN not in self._text():
                     raise self._death("died while starting")
-                with self._stopping:
-                    self._stop()
+                self._end()
                 self._progress.say(self._label, f"port {self.port} was taken meanwhile; trying another")
                 self._spawn()
 
@@ -160,33 +166,39 @@ class Server:
 
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+        process = self._process
+        return process is not None and process.poll() is None
 
     def check(self) -> None:
-        """Raise :class:`ServerError`, with the engine's own words, if the process has ended."""
+        """Do nothing while the process runs.
+
+        :raises ServerError: it has ended; with the engine's own words.
+        :raises Interrupted: it was stopped from another thread.
+        """
         if not self.alive():
             raise self._death("died")
 
     def stop(self) -> None:
-        """Stop the engine; when this returns, no process of it is left. May be called from any thread, repeatedly."""
-        with self._stopping:
-            self._stop()
+        """Stop the engine; when this returns, no process of it is left. From any thread, at any time, repeatedly."""
+        self._stopped = True
+        self._end()
         leave(self)
 
-    def _stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                pass
-            finally:
-                _end_group(process)
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
+    def _end(self) -> None:
+        with self._lock:
+            if self._process is not None:
+                with suppress(ProcessLookupError):
+                    self._process.terminate()
+                try:
+                    self._process.wait(GRACE_S + STOP_S)
+                except subprocess.TimeoutExpired:
+                    pass
+                finally:
+                    _end_group(self._process)
+                self._process = None
+            if self._lifeline is not None:
+                os.close(self._lifeline)
+                self._lifeline = None
 
     def facts(self) -> dict[str, Any]:
         """What the running engine says of itself: version, flags in effect, kernels, KV cache, seconds to start."""
@@ -230,7 +242,9 @@ class Server:
             told = told[faulty[-1] - lines // 2 : faulty[-1] + lines // 2]
         return "\n".join(told[-lines:]) or "(empty)"
 
-    def _death(self, how: str) -> ServerError | SettingsError:
+    def _death(self, how: str) -> GateError:
+        if self._stopped:
+            return Interrupted("interrupted")
         code = self._process.poll() if self._process is not None else None
         text = self._text()
         refused = re.search(r"error: (unrecognized arguments: .*|argument .*)", text)

