@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from evaluators import evaluate
@@ -26,8 +28,24 @@ def calibration_files() -> list[Path]:
     return sorted((PROJECT_ROOT / "golden_sets" / "calibration").glob("*.jsonl"))
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a check saw: complaints in file order, and counts over the transcripts without errors."""
+
+    complaints: tuple[Complaint, ...]
+    transcripts: int
+    scenarios: int
+    turns: int
+    slice_counts: Mapping[str, int]
+
+
 def check(root: Path | str, against: Iterable[Path] | None = None, progress: Progress | None = None) -> list[Complaint]:
-    """Check a set in one pass and bounded memory; complaints come in file order.
+    """The complaints of :func:`survey`."""
+    return list(survey(root, against, progress).complaints)
+
+
+def survey(root: Path | str, against: Iterable[Path] | None = None, progress: Progress | None = None) -> Survey:
+    """Check a set in one pass and bounded memory.
 
     :param against: JSON-lines files of calibration or training data that no golden transcript may
         stand in; none given: :func:`calibration_files`.
@@ -41,27 +59,32 @@ def check(root: Path | str, against: Iterable[Path] | None = None, progress: Pro
     seen = SeenText()
     complaints += seen.add_files(calibration_files() if against is None else against)
     examiner, across = Examiner(library), Across()
-    count = 0
+    count, turns, scenarios, slices = 0, 0, set[str](), Counter[str]()
     for record in source.records():
+        count += 1
         if isinstance(record, Complaint):
             complaints.append(record)
-            continue
-        count += 1
-        examined = examiner.examine(record)
-        complaints += examined.complaints
-        if examined.turns:
-            complaints += across.add(record, examined.turns)
-            complaints += gold_fails(record, examined.turns)
-            complaints += seen.check(record)
+        else:
+            examined = examiner.examine(record)
+            complaints += examined.complaints
+            if examined.turns:
+                complaints += across.add(record, examined.turns)
+                complaints += gold_fails(record, examined.turns)
+                complaints += seen.check(record)
+                turns += len(examined.turns)
+                scenarios.add(record.data["scenario"])
+                slices.update(name for turn in examined.turns for name in turn.slices)
         if count % 1000 == 0:
-            show.say("check", f"{count} transcripts read, {len(complaints)} complaints")
+            show.say("check", f"{count:,} transcripts read, {len(complaints):,} complaints")
         if len(complaints) > MOST_COMPLAINTS:
-            complaints.append(record.complain("", f"stopped here after {len(complaints)} complaints"))
-            return complaints
+            stop = f"stopped here after {len(complaints):,} complaints"
+            complaints.append(Complaint(record.file, record.line, record.id, "", stop))
+            break
+    else:
+        complaints += across.near_duplicates()
     if not count and not complaints:
         complaints.append(Complaint(source.shown, 0, "", "", "no transcripts in it"))
-    complaints += across.near_duplicates()
-    return complaints
+    return Survey(tuple(complaints), count, len(scenarios), turns, dict(sorted(slices.items())))
 
 
 def gold_fails(record: Record, turns: Sequence[Turn]) -> Iterator[Complaint]:

@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.text import Text
 
 from pipeline.errors import GoldenSetError, InputError
-from pipeline.golden.check import calibration_files, check
-from pipeline.golden.complaints import Complaint, Severity
+from pipeline.golden.check import calibration_files, survey
+from pipeline.golden.complaints import Severity
 from pipeline.golden.importers import FORMATS, Dropped, Options, import_transcripts
 from pipeline.golden.importers.common import read_json
 from pipeline.golden.load import load
@@ -21,6 +22,7 @@ from pipeline.golden.manifest import MANIFEST, check_manifest, write_manifest
 from pipeline.golden.show import show
 from pipeline.golden.source import open_local
 from pipeline.golden.stats import stats, stats_view
+from pipeline.progress import Silent
 from pipeline.settings import PROJECT_ROOT, load_gate
 
 golden_app = typer.Typer(help="Golden transcripts: check, count, show and import them.", no_args_is_help=True)
@@ -41,32 +43,34 @@ def check_command(
     ] = None,
 ) -> None:
     """Check a set; exit code 2 when it has errors."""
-    complaints = check(golden_set, [*calibration_files(), *(against or ())])
+    with Console(stderr=True).status("checking") as status:
+        found = survey(golden_set, [*calibration_files(), *(against or ())], _Shown(status))
     console = Console()
-    for complaint in complaints:
+    for complaint in found.complaints:
         style = "red" if complaint.severity is Severity.ERROR else "yellow"
         console.print(Text.assemble((f"{complaint.severity}: ", style), str(complaint)), soft_wrap=True)
-    errors = sum(complaint.severity is Severity.ERROR for complaint in complaints)
-    _counts(console, golden_set, complaints)
+    count = Counter(complaint.severity for complaint in found.complaints)
+    errors, warnings = count[Severity.ERROR], count[Severity.WARNING]
+    summary = (
+        f"{golden_set}: {found.transcripts:,} transcripts, {found.scenarios:,} scenarios, {found.turns:,} turns; "
+        f"{errors} errors, {warnings} warnings"
+    )
+    console.print(Text(summary, "bold red" if errors else "bold green"), soft_wrap=True)
     if errors:
         raise typer.Exit(GoldenSetError.exit_code)
-
-
-def _counts(console: Console, golden_set: str, complaints: list[Complaint]) -> None:
-    found = Counter(complaint.severity for complaint in complaints)
-    errors, warnings = found[Severity.ERROR], found[Severity.WARNING]
-    summary = f"{errors} errors, {warnings} warnings"
-    if errors:
-        console.print(Text(f"{golden_set}: {summary}", "bold red"))
-        return
-    golden = load(golden_set)
-    console.print(
-        f"{golden.name}: {golden.transcript_count:,} transcripts, {golden.scenarios:,} scenarios, "
-        f"{len(golden.turns):,} turns; {summary}",
-        markup=False,
-    )
-    for name, turns in golden.slice_counts.items():
+    for name, turns in found.slice_counts.items():
         console.print(f"  {name:24} {turns:7,} turns", markup=False, highlight=False)
+
+
+class _Shown(Silent):
+    """Shows how far a check is, where there is a terminal."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def say(self, stage: str, text: str) -> None:
+        """Replace the line that is shown."""
+        self._status.update(f"{stage}: {text}")
 
 
 @golden_app.command("stats")

@@ -49,7 +49,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 class SeenText:
-    """Hashes of all runs and messages of some data (8 bytes each, in a set), and where each file is."""
+    """Hashes of all runs and messages of some data, and where each stands: about 100 bytes a word of it."""
 
     def __init__(self) -> None:
         self._runs: dict[int, int] = {}

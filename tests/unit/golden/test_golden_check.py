@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.golden import Severity
 from pipeline.golden import check as check_set
+from pipeline.golden.check import MOST_COMPLAINTS, survey
 
 
 def check(root, against=()):
@@ -351,3 +352,16 @@ def test_unreadable_training_data_is_an_error(shop, tmp_path):
     training.write_text("{\n")
     (complaint,) = check(shop.write(shop.transcript()), against=[training])
     assert complaint.severity is Severity.ERROR
+
+
+def test_the_survey_counts_what_it_read(shop):
+    found = survey(shop.write(shop.transcript(), shop.expecting({"behaviour": "answer"}, id="b")), against=())
+    assert (found.transcripts, found.turns, found.scenarios) == (2, 2, 1)
+    assert found.slice_counts == {"amounts": 1, "refunds": 2, "tool_calls": 1}
+
+
+def test_a_hopeless_file_is_given_up(shop):
+    shop.file.write_text("{\n" * 6_000)
+    complaints = check(shop.root)
+    assert len(complaints) == MOST_COMPLAINTS + 2
+    assert complaints[-1].message.startswith("stopped here after 5,001 complaints")

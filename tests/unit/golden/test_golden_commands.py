@@ -19,7 +19,7 @@ def run(*arguments):
 def test_check_of_a_sound_set_counts_it(shop):
     result = run("check", shop.write(shop.transcript()))
     assert result.exit_code == 0
-    assert "shop: 1 transcripts, 1 scenarios, 2 turns; 0 errors" in result.output
+    assert "shop: 1 transcripts, 1 scenarios, 2 turns; 0 errors, 0 warnings" in result.output
     assert "tool_calls" in result.output
 
 
