@@ -173,6 +173,16 @@ def test_scenarios_that_chance_wipes_out_are_no_tripwire() -> None:
     assert len(decide(turns, *sides, POLICY).scenarios_wiped_out) >= 15
 
 
+def test_chance_is_reckoned_over_scenarios_that_can_be_wiped_out() -> None:
+    # The baseline passes 20 of 400 scenarios entirely. 40 of 416 turns are lost elsewhere, so chance wipes out
+    # 20 * 0.096^2 = 0.18 of the 20; two are P = 0.015. Over all 400 scenarios it would be 3.7, and two nothing.
+    turns = make_turns(800, per_scenario=2)
+    before = make_outcomes(turns, lambda i: i < 40 or i % 2 == 0)
+    after = make_outcomes(turns, lambda i: 4 <= i < 40 or (i >= 120 and i % 2 == 0))
+    decision = decide(turns, before, after, make_policy({"m": {"margin": 0.03}}))
+    assert decision.scenarios_wiped_out == ("s000", "s001")
+
+
 def test_a_baseline_below_its_floor_is_no_yardstick() -> None:
     decision = decide(TURNS, make_outcomes(TURNS, lambda i: i < 279), make_outcomes(TURNS, lambda i: i < 279), POLICY)
     assert decision.verdict is Verdict.INVALID and decision.exit_code == 30  # 279 / 400 = 69.75 %
@@ -390,7 +400,9 @@ def test_an_unscorable_outcome_of_a_metric_that_does_not_gate_is_invalid_too() -
 
 @pytest.mark.parametrize("repeat", [[], SOUND[1:], _status(Status.UNSCORABLE, SOUND), [*SOUND, SOUND[0]]])
 def test_a_broken_repeat_is_invalid(repeat: list[Outcome]) -> None:
-    assert decide(TURNS, SOUND, SOUND, POLICY, repeats=[repeat]).verdict is Verdict.INVALID
+    decision = decide(TURNS, SOUND, SOUND, POLICY, repeats=[repeat])
+    assert decision.verdict is Verdict.INVALID
+    assert repeat or decision.metrics[0].noise.flip_rate == 1.0  # nothing compared: the worst is assumed
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 87])
