@@ -25,7 +25,7 @@ from llmcompressor.modifiers.gptq import GPTQModifier
 from llmcompressor.modifiers.quantization import QuantizationModifier
 from llmcompressor.modifiers.transform.smoothquant import SmoothQuantModifier
 from loguru import logger
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 
 def modifiers(job: dict[str, Any]) -> list[Any]:
@@ -107,13 +107,11 @@ def main() -> None:
     report_progress(job["modules"])
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
     worker_io.say(f"quantizing {job['modules']} linear modules to {job['scheme']} ({job['method']}) on {device}")
-    oneshot(
-        model=model,
-        tokenizer=job["checkpoint"],
-        recipe=modifiers(job),
-        **arguments,
-    )
+    oneshot(model=model, tokenizer=job["checkpoint"], recipe=modifiers(job), **arguments)
     worker_io.say("saving")
+    # The baseline's own file is copied afterwards; a published one that transformers finds fault with
+    # (a temperature without do_sample is common) must not keep the candidate from being saved.
+    model.generation_config = GenerationConfig()
     model.save_pretrained(job["output"], save_compressed=True)
     worker_io.finish(counted | {"device": str(device)})
 
