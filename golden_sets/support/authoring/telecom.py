@@ -94,6 +94,7 @@ def _line(text: str) -> dict[str, Any]:
                 if not extra:
                     raise ValueError(f"unknown part {part!r}")
                 result[name] = extra
+    result["age_days"] = max(result["age_days"], result["plan_days"], result["sim_days"])
     if result["kind"] == "fibre":
         del result["sim_days"]
     return result
@@ -114,7 +115,10 @@ def house() -> House:
         free=frozenset({"query", "summary"}),
         macros={
             "ask-pin": ("clarify", [["PIN"]]),
-            "ask-line": ("clarify", [["line number", "number of the line", "number of your line", "re:\\bTW"]]),
+            "ask-line": (
+                "clarify",
+                [["line number", "number of the line", "number of your line", "which line", "re:\\bTW"]],
+            ),
         },
     )
 
