@@ -45,28 +45,33 @@ Model = Annotated[
 RecipeName = Annotated[
     str, typer.Option("--recipe", "-r", help="A name in configs/recipes, or the path of a .yaml file.")
 ]
-Golden = Annotated[Path, typer.Option("--golden", "-g", help="Directory of the golden set.")]
+Golden = Annotated[
+    str, typer.Option("--golden", "-g", help="Golden set: a directory, a file, a URL or a hub id (owner/name).")
+]
 Serving = Annotated[
     str, typer.Option("--serving", "-s", help="A name in configs/serving, or the path of a .yaml file.")
 ]
-Policy = Annotated[Path | None, typer.Option("--policy", "-p", help="Decision policy; default configs/gate.yaml.")]
+Policy = Annotated[
+    Path | None,
+    typer.Option("--policy", "-p", help="Decision policy; default configs/gate.yaml, for demo models gate-demo.yaml."),
+]
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
 DEFAULT = Request()
 
 
-def _console() -> Console:
-    return Console(stderr=False)
+def _console(*, stderr: bool = False) -> Console:
+    return Console(stderr=stderr, emoji=False)
 
 
-def _request(model: str, recipe: str, golden: Path, serving: str, policy: Path | None) -> Request:
+def _request(model: str, recipe: str, golden: str, serving: str, policy: Path | None) -> Request:
     return Request(model, recipe, golden, serving, policy)
 
 
 @contextlib.contextmanager
 def _gate(request: Request) -> Iterator[tuple[Gate, Console]]:
-    """The stages of one request, with progress on the terminal."""
+    """The stages of one request; progress goes to stderr, so that stdout holds the result alone."""
     console = _console()
-    with LiveProgress(console) as progress:
+    with LiveProgress(_console(stderr=True)) as progress:
         yield Gate(request, Store(), progress), console
 
 
@@ -80,7 +85,7 @@ def run_command(
 ) -> None:
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
     console = _console()
-    with LiveProgress(console) as progress:
+    with LiveProgress(_console(stderr=True)) as progress:
         result = run(_request(model, recipe, golden, serving, policy), Store(), progress)
     console.print(summary(result.decision, result.facts), crop=False)
     raise typer.Exit(result.exit_code)
@@ -222,7 +227,7 @@ def main() -> None:
             _complain(Interrupted("interrupted", "Run the same command again: what is complete is reused."))
         raise
     except Exception:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
-        Console(stderr=True).print_exception()
+        _console(stderr=True).print_exception()
         sys.exit(GateError.exit_code)
 
 
@@ -234,7 +239,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _complain(error: GateError) -> int:
-    console = Console(stderr=True)
+    console = _console(stderr=True)
     console.print(f"[bold red]error:[/bold red] {escape(error.message)}", highlight=False, soft_wrap=True)
     if error.remedy:
         console.print(f"[bold]remedy:[/bold] {escape(error.remedy)}", highlight=False, soft_wrap=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import itertools
 import shlex
 import shutil
 import threading
@@ -19,10 +21,12 @@ from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContex
 from pipeline.golden import GoldenSet
 from pipeline.processes import supervised
 from pipeline.progress import Progress
+from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.reporting import RunFacts
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.settings import (
+    CONFIGS,
     PROJECT_ROOT,
     GateSettings,
     Recipe,
@@ -47,7 +51,7 @@ class Request:
 
     model: str = "demo"
     recipe: str = "fp8-dynamic"
-    golden: Path = SUPPORT
+    golden: str = str(SUPPORT)
     serving: str = "default"
     policy: Path | None = None
 
@@ -57,7 +61,7 @@ class Request:
         default = Request()
         words = ["quant-gate", "run", "--model", self.model, "--recipe", self.recipe]
         if self.golden != default.golden:
-            words += ["--golden", str(self.golden)]
+            words += ["--golden", self.golden]
         if self.serving != default.serving:
             words += ["--serving", self.serving]
         if self.policy is not None:
@@ -76,6 +80,11 @@ class RunResult:
     directory: Path
 
 
+def default_policy(model: str) -> Path:
+    """The decision policy of a request that names none: the embedded models are for a quick tour."""
+    return CONFIGS / ("gate-demo.yaml" if model in embedded.NAMES else "gate.yaml")
+
+
 class Gate:
     """The stages for one request, each made (or reused) when first asked for.
 
@@ -87,10 +96,12 @@ class Gate:
         self.store = store
         self.progress = progress
         self.tracker = tracker
-        self.policy: GateSettings = load_gate(request.policy)
+        self.policy: GateSettings = load_gate(request.policy or default_policy(request.model))
         self.recipe: Recipe = load_recipe(request.recipe)
         self.serving: ServingSettings = load_serving(request.serving)
         self.golden: GoldenSet = golden_sets.load(request.golden)
+        if self.policy.scenarios is not None:
+            self.golden = golden_sets.select(self.golden, self.policy.scenarios)
         if not self.golden.turns:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
         self._replies: dict[Side, StageOutput] = {}
@@ -106,9 +117,10 @@ class Gate:
     @cached_property
     def baseline(self) -> Checkpoint:
         """The BF16 checkpoint."""
+        template = PROJECT_ROOT / self.serving.chat_template if self.serving.chat_template else None
         return self._staged(
             "resolve",
-            lambda run: resolve.run(self.store, self.request.model, self.progress, download_model_uri),
+            lambda run: resolve.run(self.store, self.request.model, self.progress, download_model_uri, template),
         )
 
     @cached_property
@@ -260,12 +272,13 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
     name = f"{started:%Y%m%d-%H%M%S}-{_slug(request.model)}-{_slug(gate.recipe.name)}"
     tracker = Tracker(f"quant-gate/{request.model}", name)
     gate.tracker = tracker
-    tracker.start({"model": request.model, "recipe": gate.recipe.name, "command": request.command})
     try:
+        _ = gate.baseline  # a model that does not exist is answered at once, and leaves no run
+        tracker.start({"model": request.model, "recipe": gate.recipe.name, "command": request.command})
         tracker.dataset(
             gate.golden.name,
             gate.golden.digest,
-            str(request.golden),
+            request.golden,
             {"turns": len(gate.golden.turns), "scenarios": gate.golden.scenarios, **gate.golden.slice_counts},
         )
         gate.measure()
@@ -293,19 +306,28 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
 
 
 def _keep(store: Store, name: str, *outputs: Path) -> Path:
-    """Copy the record and the reports of a run to ``runs/<name>`` and point ``runs/latest`` at it."""
+    """Copy the record and the reports of a run to a new ``runs/<name>`` and point ``runs/latest`` at it."""
     runs = store.root / "runs"
-    directory = runs / name
-    directory.mkdir(parents=True, exist_ok=True)
+    runs.mkdir(parents=True, exist_ok=True)
+    directory = _new_directory(runs, name)
     for output in outputs:
         for file in output.iterdir():
             if file.name != "stage.json":
                 shutil.copy2(file, directory / file.name)
-    link = runs / f".latest-{name}"
-    link.unlink(missing_ok=True)
-    link.symlink_to(name)
+    link = runs / f".latest-{directory.name}"
+    link.symlink_to(directory.name)
     link.replace(runs / "latest")
     return directory
+
+
+def _new_directory(parent: Path, name: str) -> Path:
+    """A directory that did not exist before: two runs may begin in the same second."""
+    for number in itertools.count(1):
+        directory = parent / (name if number == 1 else f"{name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir()
+            return directory
+    raise AssertionError("unreachable")
 
 
 def _slug(text: str) -> str:

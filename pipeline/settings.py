@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+import evaluators
 from pipeline.errors import RecipeError, SettingsError
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT_ROOT / "configs"
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Names = Annotated[tuple[str, ...], Field(strict=False)]  # YAML has lists only
 
 
 class _Facts(BaseModel):
-    """Base of all settings: frozen, and unknown keys are errors."""
+    """Base of all settings: frozen; unknown keys, values of another type (``margin: yes``) and NaN are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 # --- configs/gate.yaml -------------------------------------------------------------------------
@@ -68,6 +71,9 @@ class GateSettings(_Facts):
     anomalous_gain: Share = Field(0.05, description="a proven gain beyond this is INVALID, not good news")
     benefit: BenefitPolicy = BenefitPolicy()
     noise: NoisePolicy = NoisePolicy()
+    scenarios: int | None = Field(
+        None, ge=1, description="replay a fixed sample of this many scenarios; none: the whole golden set"
+    )
     sampling: Sampling = Sampling()
     replay: ReplaySettings = ReplaySettings()
     metrics: dict[str, MetricPolicy] = Field(min_length=1)
@@ -98,7 +104,7 @@ class ServingSettings(_Facts):
     seed: int = 0
     cpu_kv_cache_gib: int = Field(2, ge=1, description="KV cache on a machine without GPU, GiB")
     startup_timeout_s: float = Field(900, gt=0)
-    extra_args: tuple[str, ...] = Field((), description="further engine flags, passed as they are")
+    extra_args: Names = Field((), description="further engine flags, passed as they are")
 
 
 # --- configs/recipes/*.yaml --------------------------------------------------------------------
@@ -125,7 +131,7 @@ class Recipe(_Facts):
     )
     smoothquant: float | None = Field(None, ge=0, le=1, description="SmoothQuant migration strength, if used")
     dampening: float = Field(0.01, gt=0, description="GPTQ: share of the mean Hessian diagonal added to it")
-    ignore: tuple[str, ...] = ("lm_head",)
+    ignore: Names = ("lm_head",)
     calibration: Calibration | None = None
     hardware: str = Field("", description="what the format is for, for people")
 
@@ -161,11 +167,30 @@ def _line_of(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
     return line
 
 
+def _repeated(node: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Keys that stand twice in one mapping, where YAML readers silently take the last."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if key.value in seen:
+                yield key
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+            yield from _repeated(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _repeated(item)
+
+
 def load_settings(path: Path, model: type[SettingsT]) -> SettingsT:
     """Read and validate one YAML settings file.
 
     :raises SettingsError: unreadable, not YAML, or invalid; every fault with its line and field.
     """
+    return _load(path, model)[0]
+
+
+def _load(path: Path, model: type[SettingsT]) -> tuple[SettingsT, yaml.Node | None]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -173,10 +198,13 @@ def load_settings(path: Path, model: type[SettingsT]) -> SettingsT:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         data: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        twice = [f"{path}:{key.start_mark.line + 1}: {key.value}: given twice" for key in _repeated(node)]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # an impossible date is a ValueError
         raise SettingsError(f"{path}: not valid YAML: {error}", "Mend the syntax at the place named.") from error
+    if twice:
+        raise SettingsError("\n".join(twice), "Keep one of them.")
     try:
-        return model.model_validate({} if data is None else data)
+        return model.model_validate({} if data is None else data), node
     except ValidationError as error:
         faults = []
         for fault in error.errors():
@@ -187,8 +215,20 @@ def load_settings(path: Path, model: type[SettingsT]) -> SettingsT:
 
 
 def load_gate(path: Path | None = None) -> GateSettings:
-    """Load the decision policy (default ``configs/gate.yaml``)."""
-    return load_settings(path or CONFIGS / "gate.yaml", GateSettings)
+    """Load the decision policy (default ``configs/gate.yaml``).
+
+    :raises SettingsError: invalid, or a metric that no evaluator measures.
+    """
+    path = path or CONFIGS / "gate.yaml"
+    policy, node = _load(path, GateSettings)
+    unknown = [
+        f"{path}:{_line_of(node, ('metrics', name))}: metrics.{name}: no such metric"
+        for name in policy.metrics
+        if name not in evaluators.METRICS
+    ]
+    if unknown:
+        raise SettingsError("\n".join(unknown), f"Known metrics: {', '.join(evaluators.METRICS)}.")
+    return policy
 
 
 def named_file(kind: str, name: str) -> Path:
@@ -198,11 +238,12 @@ def named_file(kind: str, name: str) -> Path:
     """
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    path = CONFIGS / kind / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in (CONFIGS / kind).glob("*.yaml")))
-        raise SettingsError(f"unknown {kind} name {name!r}", f"Known: {known}; or give the path of a .yaml file.")
-    return path
+    known = {path.stem: path for path in sorted((CONFIGS / kind).glob("*.yaml"))}
+    if name not in known:
+        raise SettingsError(
+            f"unknown {kind} name {name!r}", f"Known: {', '.join(known)}; or give the path of a .yaml file."
+        )
+    return known[name]
 
 
 def load_serving(name: str = "default") -> ServingSettings:
