@@ -72,14 +72,8 @@ class EnginePlan:
         return [str(self.python), "-u", str(LAUNCHER), "serve", str(model), *address, *self.flags, *template]
 
     def process_environment(self) -> dict[str, str]:
-        """The environment of the server: ours without engine variables, and the plan's.
-
-        The engine imports thousands of modules; where bytecode is not kept, each start compiles them again,
-        which doubles its time.
-        """
-        unwanted = ("VLLM_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONHOME")
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        return {**inherited, **self.environment}
+        """The environment of the server: ours without what would disturb an engine, and the plan's."""
+        return {**_inherited(), **self.environment}
 
     def identity(self) -> dict[str, Any]:
         """Everything about the engine that a reply depends on, as JSON values."""
@@ -136,7 +130,7 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
         raise SettingsError(f"extra_args: {', '.join(taken)} are set by the gate", "Remove them from extra_args.")
     flags = _flags(settings, device)
     if settings.extra_args or version != CHECKED_VERSION:
-        _check_flags(flags, python, store or Store())
+        _check_flags(flags, python, device, store or Store())
     environment = _environment(settings, device)
     notes: tuple[str, ...] = ()
     if device == "cpu":
@@ -286,14 +280,24 @@ def _names(flags: tuple[str, ...]) -> list[str]:
     return [flag.partition("=")[0].replace("_", "-") for flag in flags if re.match(r"--?[A-Za-z]", flag)]
 
 
-def _check_flags(flags: tuple[str, ...], python: Path, store: Store) -> None:
+def _inherited() -> dict[str, str]:
+    """Our environment without variables of the engine and of our interpreter.
+
+    The engine imports thousands of modules. Where their bytecode is not kept, each start compiles them again,
+    which doubles its time.
+    """
+    unwanted = ("VLLM_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONHOME")
+    return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+
+
+def _check_flags(flags: tuple[str, ...], python: Path, device: str, store: Store) -> None:
     """Every ``--flag`` must be one that the engine's own help names.
 
     The help takes a full import of the engine (about 20 s), so its text is kept by environment digest.
     """
     cache = store.root / "engine-help" / f"{digest_of([env_digest('serve'), str(python)])[:16]}.txt"
     if not cache.is_file():
-        environment = {**os.environ, "VLLM_TARGET_DEVICE": "cuda" if has_gpu() else "cpu", "VLLM_NO_USAGE_STATS": "1"}
+        environment = {**_inherited(), "VLLM_TARGET_DEVICE": device, "VLLM_NO_USAGE_STATS": "1"}
         command = [str(python), str(LAUNCHER), "serve", "--help=all"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600, check=False)
         if done.returncode != 0 or "--max-model-len" not in done.stdout:

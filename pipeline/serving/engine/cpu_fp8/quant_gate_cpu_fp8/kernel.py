@@ -31,7 +31,7 @@ def scaled_product(
     :param weight_scale: float32, one for all or one per output channel.
 
     Products are exact and sums are kept in float32 inside the multiplication. Its result is rounded to BF16
-    once before the scales are applied in float32; FP8 hardware saves that rounding, at most 2**-9 relative.
+    once before the scales are applied in float32; FP8 hardware saves that rounding, at most 2**-8 relative.
     """
     product = torch.mm(activations.to(torch.bfloat16), weight).float()
     rows, columns = activation_scale.reshape(-1, 1), weight_scale.reshape(1, -1)
