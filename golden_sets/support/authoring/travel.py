@@ -19,8 +19,11 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "travel_scripts"
 
 MACROS = {
-    "ask-card": ("clarify", [["digits", "last 4", "last four", "card number", "card ending"]]),
-    "ask-reference": ("clarify", [["reference", "booking number", "booking code", "re:\\bKAB-1234\\b"]]),
+    "ask-card": ("clarify", [["digits", "last 4", "last four", "card ending"]]),
+    "ask-reference": (
+        "clarify",
+        [["reference", "booking number", "booking code", "booking id", "ref", "re:\\bKAB-1234\\b"]],
+    ),
 }
 
 
