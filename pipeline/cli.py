@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from pipeline.environments import environments, has_gpu
 from pipeline.errors import GateError, Interrupted, ServerError
@@ -240,7 +241,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _complain(error: GateError) -> int:
     console = _console(stderr=True)
-    console.print(f"[bold red]error:[/bold red] {escape(error.message)}", highlight=False, soft_wrap=True)
+    console.print(Text.assemble(("error:", "bold red"), " ", error.message), soft_wrap=True)
     if error.remedy:
-        console.print(f"[bold]remedy:[/bold] {escape(error.remedy)}", highlight=False, soft_wrap=True)
+        console.print(Text.assemble(("remedy:", "bold"), " ", error.remedy), soft_wrap=True)
     return error.exit_code

@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "configs" / "envs"
 UV_VERSION = "0.13.9"
 STAMP = ".quant-gate-stamp"
+# The active virtual environment may be the very one that is to be removed and built again.
+BASE_PYTHON = getattr(sys, "_base_executable", None) or sys.executable
 MINIMUM_PYTHON = (3, 11)
 
 
@@ -66,7 +68,8 @@ class Environment:
 
 
 def _sources_of(project: Path) -> list[Path]:
-    return sorted(p for p in project.rglob("*") if p.suffix in {".py", ".toml"} and "build" not in p.parts)
+    found = (p for p in project.rglob("*") if p.suffix in {".py", ".toml"})
+    return sorted(p for p in found if "build" not in p.relative_to(project).parts)
 
 
 @functools.cache
@@ -105,11 +108,11 @@ def python_of(name: str) -> Path:
     """
     own = os.environ.get(f"QUANT_GATE_{name.upper()}_PYTHON")
     if own:
-        if not os.access(own, os.X_OK):
+        if not (Path(own).is_file() and os.access(own, os.X_OK)):
             raise EnvironmentMissing(
                 f"QUANT_GATE_{name.upper()}_PYTHON={own} is not an executable", "Correct or unset it."
             )
-        return Path(own)
+        return Path(own).absolute()
     environment = environments()[name]
     if not environment.is_current():
         state = "was built from other pins" if environment.directory.exists() else "is missing"
@@ -159,13 +162,13 @@ def _uv(log: Path) -> Path:
     directory = ROOT / ".venvs" / f"uv-{UV_VERSION}"
     uv = directory / "bin" / "uv"
     if not uv.exists():
-        if subprocess.run([sys.executable, "-c", "import ensurepip"], capture_output=True, check=False).returncode != 0:
+        if subprocess.run([BASE_PYTHON, "-c", "import ensurepip"], capture_output=True, check=False).returncode != 0:
             raise UsageError(
                 "this Python has no ensurepip, so it cannot make a virtual environment",
                 "On Debian: apt-get install python3-venv",
             )
         shutil.rmtree(directory, ignore_errors=True)
-        _run([sys.executable, "-m", "venv", directory], "uv", log)
+        _run([BASE_PYTHON, "-m", "venv", directory], "uv", log)
         _run([directory / "bin" / "python", "-m", "pip", "install", "-q", f"uv=={UV_VERSION}"], "uv", log)
     return uv
 
@@ -180,7 +183,7 @@ def _torch_source(uv: Path, log: Path) -> list[str]:
     if has_gpu():
         return []
     links = _find_links()
-    probe: list[str | Path] = [uv, "pip", "compile", "-q", "--no-deps", "--python", sys.executable, "-"]
+    probe: list[str | Path] = [uv, "pip", "compile", "-q", "--no-deps", "--python", BASE_PYTHON, "-"]
     choices: tuple[list[str], ...] = (links, ["--torch-backend", "cpu"])
     for choice in choices:
         wanted = "torch==2.13.0+cpu"
@@ -202,7 +205,7 @@ def _torch_source(uv: Path, log: Path) -> list[str]:
 def _build(environment: Environment, uv: Path, torch_source: list[str], log: Path) -> None:
     (environment.directory / STAMP).unlink(missing_ok=True)
     shutil.rmtree(environment.directory, ignore_errors=True)
-    _run([uv, "venv", "-q", "--python", sys.executable, environment.directory], environment.name, log)
+    _run([uv, "venv", "-q", "--python", BASE_PYTHON, environment.directory], environment.name, log)
     install: list[str | Path] = [uv, "pip", "install", "-q", "--python", environment.python]
     pins: list[str | Path] = ["-r", environment.pins]
     if environment.overrides:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from typing import Protocol
 
 from pipeline.errors import Interrupted
@@ -28,9 +29,17 @@ def enrol(child: Stoppable) -> None:
     :raises Interrupted: everything is being stopped, so nothing may start.
     """
     with _lock:
-        if _closing:
-            raise Interrupted("interrupted")
+        go_on()
         _running.append(child)
+
+
+def go_on() -> None:
+    """Let a thread that waits for something other than a process look whether it still should.
+
+    :raises Interrupted: everything is being stopped.
+    """
+    if _closing:
+        raise Interrupted("interrupted")
 
 
 def leave(child: Stoppable) -> None:
@@ -50,13 +59,21 @@ def stop_all() -> None:
 
 
 @contextlib.contextmanager
-def supervised() -> Iterator[None]:
-    """When the block raises (Ctrl-C included), stop everything, so that threads waiting for a process end."""
+def supervised(threads: Executor | None = None) -> Iterator[None]:
+    """When the block raises (Ctrl-C included), stop everything, so that ``threads`` waiting for a process end.
+
+    Nothing may start until they have ended; afterwards it may again.
+    """
     global _closing  # noqa: PLW0603
-    with _lock:
-        _closing = False
     try:
-        yield
-    except BaseException:
-        stop_all()
-        raise
+        try:
+            yield
+        except BaseException:
+            stop_all()
+            raise
+        finally:
+            if threads is not None:
+                threads.shutdown()
+    finally:
+        with _lock:
+            _closing = False

@@ -229,7 +229,7 @@ class Gate:
         """
         _ = self.baseline, self.plan
         # When one side fails the other is of no use any more; what it has is kept.
-        with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="gate") as pool, supervised():
+        with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="gate") as pool, supervised(pool):
             sides = [pool.submit(self._measure_baseline), pool.submit(self._measure_candidate)]
             for done in concurrent.futures.as_completed(sides):
                 done.result()

@@ -17,13 +17,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipeline.digests import digest_of
-from pipeline.errors import DiskSpaceError, RecordError
+from pipeline.errors import DiskSpaceError, GateError, RecordError, UsageError
+from pipeline.processes import go_on
 from pipeline.settings import PROJECT_ROOT
 
 STAGE_FILE = "stage.json"
+LOOK_S = 0.2
+"""Seconds between looks at a lock that another run holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,20 @@ class Store:
         :param resumable: keep what ``build`` wrote when it fails, and hand it to the next try.
         :param needs_bytes: free bytes demanded before the work starts.
         :raises DiskSpaceError: not enough room, before or during the work.
+        :raises UsageError: the store cannot be written.
+        :raises Interrupted: while another run was making the same output.
         """
         final = self.path_of(stage, inputs)
-        final.parent.mkdir(parents=True, exist_ok=True)
         if final.is_dir():
             return _read(stage, final)
-        with _locked(final.with_suffix(".lock")):
+        try:
+            final.parent.mkdir(parents=True, exist_ok=True)
+            lock = final.with_suffix(".lock").open("w")
+        except OSError as error:
+            raise _no_space(stage, final, error) or UsageError(
+                f"cannot write stage outputs to {self.root}: {error}", "Set QUANT_GATE_HOME to a directory of yours."
+            ) from error
+        with _locked(lock):
             if final.is_dir():  # another run made it while this one waited
                 return _read(stage, final)
             free = shutil.disk_usage(final.parent).free
@@ -89,9 +100,9 @@ class Store:
             work = final.with_suffix(".work")
             if not resumable:
                 shutil.rmtree(work, ignore_errors=True)
-            work.mkdir(exist_ok=True)
             started = time.time()
             try:
+                work.mkdir(exist_ok=True)
                 build(work)
                 seconds = time.time() - started
                 record = {"stage": stage, "inputs": inputs, "started": started, "seconds": seconds}
@@ -99,11 +110,8 @@ class Store:
             except OSError as error:
                 if not resumable:
                     shutil.rmtree(work, ignore_errors=True)
-                if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise DiskSpaceError(
-                        f"stage {stage}: no space left in {final.parent}",
-                        "Free some space or set QUANT_GATE_HOME to a larger disk, then run again.",
-                    ) from error
+                if full := _no_space(stage, final, error):
+                    raise full from error
                 raise
             except BaseException:
                 if not resumable:
@@ -117,13 +125,32 @@ def _read(stage: str, path: Path) -> StageOutput:
     try:
         record = json.loads((path / STAGE_FILE).read_text(encoding="utf-8"))
         return StageOutput(stage, path.name, path, True, float(record["seconds"]))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
 
 
+def _no_space(stage: str, final: Path, error: OSError) -> GateError | None:
+    """The error to raise instead, when ``error`` means a full disk."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    return DiskSpaceError(
+        f"stage {stage}: no space left in {final.parent}",
+        "Free some space or set QUANT_GATE_HOME to a larger disk, then run again.",
+    )
+
+
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock file; the lock dies with the process."""
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+def _locked(handle: IO[str]) -> Iterator[None]:
+    """Hold an exclusive lock file; the lock dies with the process.
+
+    Waiting is done in steps: a thread that sleeps in the kernel could not be told that the gate is interrupted.
+    """
+    with handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                go_on()
+                time.sleep(LOOK_S)
         yield

@@ -7,9 +7,9 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 
 class LiveProgress:
@@ -45,8 +45,7 @@ class LiveProgress:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
         with self._lock:
             self._bars.console.print(
-                f"[dim]{minutes:>3}:{seconds:02}[/dim]  [bold]{escape(stage):<20}[/bold] {escape(text)}",
-                highlight=False,
+                Text.assemble((f"{minutes:>3}:{seconds:02}", "dim"), "  ", (f"{stage:<20}", "bold"), " ", text),
                 soft_wrap=True,
             )
 

@@ -84,13 +84,16 @@ class Tracker:
         self._experiment_id = ""
         self._jobs: queue.SimpleQueue[tuple[Callable[[], None], bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="tracking", daemon=True)
+        self._post(self._connect)
+        self._post(lambda: self._create(self._run))
 
     # --- what the gate calls -------------------------------------------------------------------
 
     def start(self, params: Mapping[str, Any] | None = None, tags: Mapping[str, Any] | None = None) -> None:
-        """Begin the parent run and return at once; the slow part happens in the background."""
-        self._post(self._connect)
-        self._post(lambda: self._create(self._run))
+        """Begin the parent run and return at once; the slow part happens in the background.
+
+        Facts given earlier are written then. A tracker that was never started leaves nothing.
+        """
         self._log(self._run, params or {}, tags=tags or {})
         self._thread.start()
 

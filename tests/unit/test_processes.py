@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from pipeline.errors import Interrupted
-from pipeline.processes import enrol, leave, stop_all, supervised
+from pipeline.processes import enrol, go_on, leave, stop_all, supervised
 
 
 class Child:
@@ -16,20 +19,43 @@ class Child:
         self.stops += 1
 
 
-def test_a_failing_block_stops_what_it_enrolled_and_lets_nothing_start() -> None:
-    left, kept, late = Child(), Child(), Child()
+def test_a_failing_block_stops_what_it_enrolled() -> None:
+    left, kept = Child(), Child()
     with pytest.raises(ZeroDivisionError), supervised():
         enrol(left)
         enrol(kept)
         leave(left)
         raise ZeroDivisionError
     assert (left.stops, kept.stops) == (0, 1)
-    with pytest.raises(Interrupted):
-        enrol(late)
     leave(kept)
-    with supervised():
-        enrol(late)  # a new block may start things again
-        leave(late)
+
+
+def test_nothing_starts_until_the_threads_have_ended() -> None:
+    """A thread that was computing when all was stopped must not start a process afterwards."""
+    late, next_time, computed = Child(), Child(), threading.Event()
+
+    def compute_then_start() -> None:
+        assert computed.wait(60)
+        enrol(late)
+
+    with ThreadPoolExecutor() as pool:
+        with pytest.raises(ZeroDivisionError), supervised(pool):
+            work = pool.submit(compute_then_start)
+            threading.Timer(0.1, computed.set).start()
+            raise ZeroDivisionError
+        assert work.done()
+        with pytest.raises(Interrupted):
+            work.result()
+    enrol(next_time)  # what broke one run does not outlast it
+    leave(next_time)
+
+
+def test_a_waiting_thread_learns_that_it_should_not() -> None:
+    go_on()
+    stop_all()
+    with pytest.raises(Interrupted), supervised():
+        go_on()
+    go_on()
 
 
 def test_a_quiet_block_stops_nothing() -> None:

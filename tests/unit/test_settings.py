@@ -1,0 +1,229 @@
+"""Settings: every shipped file is sound, and every fault names file, line and field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import evaluators
+from pipeline.errors import InputError, RecipeError, SettingsError
+from pipeline.settings import (
+    CONFIGS,
+    GateSettings,
+    Recipe,
+    ServingSettings,
+    load_gate,
+    load_recipe,
+    load_serving,
+    load_settings,
+    named_file,
+)
+
+GATE = """\
+alpha: 0.05
+replay:
+  concurrency: 8
+metrics:
+  policy_adherence: {gating: true, margin: 0.03, floor: 0.7}
+  tool_call_valid:
+    gating: false
+    margin: 0.03
+"""
+RECIPE = """\
+description: as tried
+method: rtn
+scheme: W4A16
+group_size: 64
+"""
+
+
+def faults_of(text: str, tmp_path: Path, model: type[GateSettings | ServingSettings | Recipe] = GateSettings) -> str:
+    """The message of the error that ``text`` is refused with, without the directory."""
+    path = tmp_path / "some.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load_settings(path, model)
+    assert caught.value.remedy
+    return caught.value.message.replace(f"{tmp_path}/", "")
+
+
+def test_every_shipped_file_loads() -> None:
+    recipes = sorted(path.stem for path in (CONFIGS / "recipes").iterdir())
+    servings = sorted(path.stem for path in (CONFIGS / "serving").iterdir())
+    assert {"fp8-dynamic", "int8-w8a8", "int4-gptq", "int4-rtn"} <= set(recipes)
+    assert [load_recipe(name).name for name in recipes] == recipes
+    assert all(load_serving(name).max_model_len >= 128 for name in servings)
+    assert "default" in servings
+    assert set(load_gate().metrics) == set(evaluators.METRICS)
+
+
+def test_the_shipped_policy_is_the_one_that_is_documented() -> None:
+    gate = load_gate()
+    assert (gate.alpha, gate.anomalous_gain, gate.benefit.weight_bytes) == (0.05, 0.05, 0.20)
+    assert gate.metrics["policy_adherence"].model_dump() == {"gating": True, "margin": 0.03, "floor": 0.70}
+    assert [name for name, metric in gate.metrics.items() if not metric.gating] == ["tool_call_valid"]
+    assert gate.sampling.temperature == 0  # greedy: both sides must differ by their weights alone
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("alpha: 0.05", "alpha: 0.7", "some.yaml:1: alpha: Input should be less than 0.5"),
+        ("alpha: 0.05", "alpha: .nan", "some.yaml:1: alpha: Input should be a finite number"),
+        ("alpha: 0.05", "alhpa: 0.05", "some.yaml:1: alhpa: Extra inputs are not permitted"),
+        ("concurrency: 8", "concurrency: 0", "some.yaml:3: replay.concurrency: Input should be greater"),
+        ("concurrency: 8", "concurrency: eight", "some.yaml:3: replay.concurrency: Input should be a valid integer"),
+        ("concurrency: 8", "threads: 8", "some.yaml:3: replay.threads: Extra inputs are not permitted"),
+        ("concurrency: 8", "timeout_s: .inf", "some.yaml:3: replay.timeout_s: Input should be a finite number"),
+        ("    margin: 0.03", "    margin: .nan", "some.yaml:8: metrics.tool_call_valid.margin: Input should be a fini"),
+        ("    margin: 0.03", "    margin: -.inf", "some.yaml:8: metrics.tool_call_valid.margin: Input should be a fin"),
+        ("    margin: 0.03", "    margin: 3", "some.yaml:8: metrics.tool_call_valid.margin: Input should be less"),
+        # YAML reads `yes` as true, and true counts as 1 in Python: such a margin would accept anything.
+        ("    margin: 0.03", "    margin: yes", "some.yaml:8: metrics.tool_call_valid.margin: Input should be a vali"),
+        ("    margin: 0.03", "    margin: '0.03'", "some.yaml:8: metrics.tool_call_valid.margin: Input should be a v"),
+        ("    margin: 0.03", "    floor: 0.1", "some.yaml:6: metrics.tool_call_valid.margin: Field required"),
+        ("    gating: false", "    gating: 'no'", "some.yaml:7: metrics.tool_call_valid.gating: Input should be a val"),
+        (
+            "    gating: false",
+            "    gating: 0",
+            "some.yaml:7: metrics.tool_call_valid.gating: Input should be a valid b",
+        ),
+        ("    margin: 0.03", "    margin: 0.03\n    margin: 0.3", "some.yaml:9: margin: given twice"),
+        ("alpha: 0.05", "metrics: {}", "some.yaml:4: metrics: given twice"),
+        ("alpha: 0.05", "alpha: [0.05", "some.yaml: not valid YAML"),
+        ("alpha: 0.05", "alpha: 2026-13-40", "some.yaml: not valid YAML: month must be in 1..12"),
+        ("alpha: 0.05", "alpha: !!python/name:os.system", "some.yaml: not valid YAML: could not determine a constru"),
+        ("alpha: 0.05", "noise: &again [*again]", "some.yaml: not valid YAML"),
+        ("gating: true", "gating: false", "some.yaml:1: (whole file): Value error, no metric is gating"),
+    ],
+)
+def test_a_fault_in_the_policy_names_file_line_and_field(old: str, new: str, expected: str, tmp_path: Path) -> None:
+    assert GATE.count(old) == 1
+    found = faults_of(GATE.replace(old, new), tmp_path)
+    assert found.startswith(expected)
+
+
+def test_the_text_that_is_broken_above_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "gate.yaml").write_text(GATE, encoding="utf-8")
+    assert load_gate(tmp_path / "gate.yaml").metrics["tool_call_valid"].floor == 0
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    broken = GATE.replace("0.05", "5").replace("concurrency: 8", "concurrency: -1")
+    assert [line.split(":")[1] for line in faults_of(broken, tmp_path).splitlines()] == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "some.yaml:1: metrics: Field required"),
+        ("# only a comment\n", "some.yaml:1: metrics: Field required"),
+        ("metrics: {}\n", "some.yaml:1: metrics: Dictionary should have at least 1 item"),
+        ("metrics:\n", "some.yaml:1: metrics: Input should be a valid dictionary"),
+        ("- alpha\n", "some.yaml:1: (whole file): Input should be a valid dictionary"),
+        ("just text\n", "some.yaml:1: (whole file): Input should be a valid dictionary"),
+        ("a: 1\n---\nb: 2\n", "some.yaml: not valid YAML: expected a single document"),
+        ("alpha: \x00\n", "some.yaml: not valid YAML"),
+        ("\tmetrics: 1\n", "some.yaml: not valid YAML"),
+    ],
+)
+def test_a_file_that_is_no_policy_is_refused(text: str, expected: str, tmp_path: Path) -> None:
+    assert faults_of(text, tmp_path).startswith(expected)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes(b"description: caf\xe9\n")
+    for path in (tmp_path, tmp_path / "absent.yaml", latin):
+        with pytest.raises(SettingsError, match="cannot read") as caught:
+            load_gate(path)
+        assert str(path) in caught.value.message
+
+
+def test_a_metric_that_nothing_measures_is_refused_before_any_work(tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text(GATE.replace("tool_call_valid", "tool_call_vaild"), encoding="utf-8")
+    with pytest.raises(SettingsError) as caught:
+        load_gate(path)
+    assert caught.value.message == f"{path}:6: metrics.tool_call_vaild: no such metric"
+    assert "tool_call_valid" in caught.value.remedy
+
+
+def test_the_remedy_lists_the_known_fields(tmp_path: Path) -> None:
+    path = tmp_path / "serving.yaml"
+    path.write_text("max_model_length: 4096\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"serving\.yaml:1: max_model_length") as caught:
+        load_serving(str(path))
+    assert "max_model_len, dtype" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dtype: float32\n", "some.yaml:1: dtype: Input should be 'auto', 'bfloat16' or 'float16'"),
+        ("gpu_memory_utilization: 1.5\n", "some.yaml:1: gpu_memory_utilization: Input should be less than or equal"),
+        ("extra_args: --swap-space\n", "some.yaml:1: extra_args: Input should be a valid tuple"),
+        ("seed: 0\nextra_args:\n  - --swap-space\n  - 4\n", "some.yaml:4: extra_args.1: Input should be a valid str"),
+    ],
+)
+def test_serving_flags_are_typed(text: str, expected: str, tmp_path: Path) -> None:
+    assert faults_of(text, tmp_path, ServingSettings).startswith(expected)
+
+
+def test_lists_become_tuples(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yml"
+    path.write_text("extra_args: [--swap-space, '4']\n", encoding="utf-8")
+    assert load_serving(str(path)).extra_args == ("--swap-space", "4")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("group_size: 64\n", "", "(whole file): Value error, group_size belongs to W4A16, and W4A16 needs it"),
+        ("scheme: W4A16", "scheme: W8A8", "(whole file): Value error, group_size belongs to W4A16"),
+        ("method: rtn", "method: gptq", "(whole file): Value error, method 'gptq' needs a 'calibration' section"),
+        ("method: rtn", "method: rtn\nsmoothquant: 0.5", "(whole file): Value error, method 'rtn' needs a 'calibr"),
+        ("method: rtn", "method: awq", "method: Input should be 'rtn' or 'gptq'"),
+        ("group_size: 64", "group_size: big", "group_size"),
+        ("group_size: 64", "group_size: 64\ncalibration: {samples: 0, max_tokens: 8}", "calibration.samples: Input"),
+        ("group_size: 64", "group_size: 64\nignore: lm_head", "ignore: Input should be a valid tuple"),
+        ("group_size: 64", "group_size: 64\ndampening: .nan", "dampening: Input should be a finite number"),
+    ],
+)
+def test_a_recipe_whose_parts_do_not_fit_is_refused(old: str, new: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    assert old in RECIPE
+    path.write_text(RECIPE.replace(old, new), encoding="utf-8")
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(path))
+    assert caught.value.message.partition(": ")[2].startswith(expected)
+    assert caught.value.message.startswith(f"{path}:")
+
+
+def test_a_recipe_file_of_the_user_goes_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(RECIPE, encoding="utf-8")
+    recipe = load_recipe(str(path))
+    assert (recipe.name, recipe.group_size, recipe.ignore) == ("mine", 64, ("lm_head",))
+
+
+@pytest.mark.parametrize("name", ["int5", "", "../gate", "x" * 5000, "fp8-dynamic/"])
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
+    with pytest.raises(RecipeError, match="unknown recipes name") as caught:
+        load_recipe(name)
+    assert "fp8-dynamic, int4-gptq, int4-rtn, int8-w8a8" in caught.value.remedy
+    with pytest.raises(SettingsError, match="unknown serving name") as other:
+        load_serving(name)
+    assert "Known: default" in other.value.remedy
+
+
+def test_names_and_paths() -> None:
+    assert named_file("recipes", "int4-rtn") == CONFIGS / "recipes" / "int4-rtn.yaml"
+    assert named_file("recipes", "some/where.yaml") == Path("some/where.yaml")
+    assert issubclass(RecipeError, InputError)
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load_gate().alpha = 0.1  # type: ignore[misc]
