@@ -9,8 +9,7 @@ Labels of ``policy_adherence``, the first that holds:
 ``adhered``           none of these
 
 A rule speaks only about what a reply does: one about writes holds for a reply that writes nothing.
-``say`` may be met by an alternative instead, if that alternative names calls or ``say`` groups and
-the reply makes exactly its calls; what the main expectation forbids holds for all.
+A ``never_say`` rule for some behaviours reads the behaviour of the answer that the reply is read as.
 
 Limits: rules read words and arguments, not intent. A promise in words that no pattern foresees is
 not seen, and ``grounded_amounts`` takes a number that the model worked out itself as not grounded.
@@ -25,10 +24,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from evaluators import tool_calls
+from evaluators.alternatives import expectations
 from evaluators.grounding import readings, ungrounded_amounts, ungrounded_ids
 from evaluators.patterns import compile_pattern, first_match, pattern_complaints
-from evaluators.results import expectations, failed, not_applicable, passed, quote, shown, text_of
+from evaluators.results import failed, passed, quote, shown, text_of
 from evaluators.turn import Behaviour, Expectation, Outcome, PolicyRule, Reply, Turn
 from evaluators.values import MalformedArguments, parse_arguments
 
@@ -223,15 +222,13 @@ def evaluate(turn: Turn, reply: Reply) -> tuple[Outcome, ...]:
     :raises ValueError: an unusable pattern, rule or tool schema.
     :raises KeyError: a rule of an unknown type, or without a parameter it needs.
     """
-    if not applies(turn):
-        return (not_applicable(turn, METRIC),)
     if not reply.content.strip() and not reply.tool_calls:
         return (failed(turn, METRIC, "empty", ("the reply has neither text nor a call",)),)
     breaches: list[tuple[str, str]] = []
     for rule in turn.policy.rules if turn.policy else ():
         breaches += [(rule.type, f"rule {rule.id}: {e}") for e in RULE_TYPES[rule.type].check(rule, turn, reply)]
     breaches += [("said_forbidden", text) for text in forbidden_words(turn.expect, reply)]
-    breaches += [("not_said", text) for text in _unsaid(turn, reply)]
+    breaches += [("not_said", text) for text in unmet_groups(turn.expect, reply)]
     if breaches:
         return (failed(turn, METRIC, breaches[0][0], [text for _, text in breaches]),)
     return (passed(turn, METRIC, "adhered"),)
@@ -250,22 +247,3 @@ def unmet_groups(expectation: Expectation, reply: Reply) -> list[str]:
         for group in expectation.say
         if first_match(group, reply.content) is None
     ]
-
-
-def _unsaid(turn: Turn, reply: Reply) -> list[str]:
-    unmet = unmet_groups(turn.expect, reply)
-    if unmet and any(meets(turn, other, reply) for other in turn.expect.alternatives):
-        return []
-    return unmet
-
-
-def meets(turn: Turn, alternative: Expectation, reply: Reply) -> bool:
-    """Whether the reply is the answer that ``alternative`` describes: its calls, and its words.
-
-    An alternative with neither calls nor ``say`` groups describes nothing that can be met.
-    """
-    if not alternative.tool_calls and not alternative.say:
-        return False
-    if unmet_groups(alternative, reply) or forbidden_words(alternative, reply):
-        return False
-    return tool_calls.calls_fit(turn, alternative, reply)

@@ -6,15 +6,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from evaluators.turn import Expectation, Outcome, Status, Turn
+from evaluators.turn import Outcome, Status, Turn
 
 EVIDENCE_LENGTH = 160
 """Longest quotation in a piece of evidence, in characters."""
-
-
-def expectations(turn: Turn) -> tuple[Expectation, ...]:
-    """The turn's expectation and its alternatives, the main one first."""
-    return (turn.expect, *turn.expect.alternatives)
 
 
 def not_applicable(turn: Turn, metric: str) -> Outcome:
@@ -30,6 +25,11 @@ def passed(turn: Turn, metric: str, label: str, evidence: Iterable[str] = ()) ->
 def failed(turn: Turn, metric: str, label: str, evidence: Iterable[str] = ()) -> Outcome:
     """The metric failed, in the way that ``label`` names."""
     return Outcome(turn.id, metric, Status.FAILED, label, tuple(evidence))
+
+
+def unscorable(turn: Turn, metric: str, label: str, evidence: str) -> Outcome:
+    """The metric should have been read, but could not be."""
+    return Outcome(turn.id, metric, Status.UNSCORABLE, label, (evidence,))
 
 
 def clip(text: str, length: int = EVIDENCE_LENGTH) -> str:

@@ -12,8 +12,7 @@ Labels of ``tool_call_correct``, the first that holds:
 ``correct``          all expected calls and no other; or none where none was due
 
 Expected and actual calls are matched one to one, so that as many as possible agree. A forbidden call
-(``forbidden_calls``) needs to agree in the arguments it names only. Of several expectations the best
-counts; what the main one forbids holds for all. ``format`` in a schema is checked.
+(``forbidden_calls``) needs to agree in the arguments it names only. ``format`` in a schema is checked.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from scipy.optimize import linear_sum_assignment
 
+from evaluators.alternatives import expectations
 from evaluators.raw_calls import find_raw_call
-from evaluators.results import clip, expectations, failed, not_applicable, passed, quote, shown
+from evaluators.results import clip, failed, passed, quote, shown
 from evaluators.turn import Behaviour, Expectation, ExpectedCall, Outcome, Reply, ToolCall, Turn
 from evaluators.values import MalformedArguments, parse_arguments, same
 
@@ -39,17 +39,6 @@ CORRECT = "tool_call_correct"
 VALID = "tool_call_valid"
 
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
-_CLOSENESS = (
-    "correct",
-    "wrong_arguments",
-    "extra_call",
-    "missing_call",
-    "wrong_tool",
-    "no_call",
-    "not_due",
-    "forbidden_call",
-)
-"""Which expectation a reply is reported against, when it meets none: the closest."""
 
 Verdict = tuple[str, tuple[str, ...]]
 """A label and its evidence."""
@@ -73,13 +62,10 @@ def evaluate(turn: Turn, reply: Reply) -> tuple[Outcome, ...]:
     unsound = _unsound(turn, reply, calls)
     label, evidence = _correctness(turn, reply, calls, unsound)
     correct = (passed if label == "correct" else failed)(turn, CORRECT, label, evidence)
-    if unsound is None and not calls and all(expectation.tool_calls for expectation in expectations(turn)):
+    if unsound is None and not calls and turn.expect.tool_calls:
         unsound = ("no_call", ("a call was due, the reply has none",))
     valid = failed(turn, VALID, *unsound) if unsound else passed(turn, VALID, "valid" if calls else "none_due")
-    return (
-        correct if applies(turn, CORRECT) else not_applicable(turn, CORRECT),
-        valid if applies(turn, VALID) else not_applicable(turn, VALID),
-    )
+    return correct, valid
 
 
 # --- the tools offered -------------------------------------------------------------------------
@@ -224,16 +210,13 @@ def _described(expected: ExpectedCall) -> str:
 
 
 def compare(expectation: Expectation, calls: Sequence[ReadCall]) -> Verdict:
-    """Label and evidence of sound calls against one expectation.
+    """Label and evidence of sound, permitted calls against an expectation.
 
     :raises ValueError: the behaviour is ``tool_call`` but no call is named.
     """
     wanted = expectation.tool_calls
     if expectation.behaviour is Behaviour.TOOL_CALL and not wanted:
         raise ValueError("behaviour is tool_call, but no expected call is given")
-    banned = forbidden(expectation, calls)
-    if banned:
-        return "forbidden_call", banned
     if not wanted:
         return ("not_due", tuple(f"no call was due, got {call}" for call in calls)) if calls else ("correct", ())
     if not calls:
@@ -293,21 +276,16 @@ def _correctness(turn: Turn, reply: Reply, calls: Sequence[ReadCall], unsound: V
         return "forbidden_call", banned
     if unsound:
         return unsound
-    label, evidence = min(
-        (compare(expectation, calls) for expectation in expectations(turn)),
-        key=lambda verdict: _CLOSENESS.index(verdict[0]),
-    )
+    label, evidence = compare(turn.expect, calls)
     if label == "no_call" and reply.content.strip():
         evidence = (*evidence, f"said instead: {quote(reply.content)}")
     return label, evidence
 
 
-def calls_fit(turn: Turn, expectation: Expectation, reply: Reply) -> bool:
-    """Whether the reply's calls are sound, allowed at the turn and exactly those of ``expectation``.
+def calls_fit(turn: Turn, reply: Reply) -> bool:
+    """Whether the reply's calls are sound, permitted and exactly the expected ones.
 
-    :raises ValueError: see :func:`toolbox` and :func:`compare`.
+    :raises ValueError: see :func:`evaluate`.
     """
     calls = read_calls(turn, reply)
-    if _unsound(turn, reply, calls) or forbidden(turn.expect, calls):
-        return False
-    return compare(expectation, calls)[0] == "correct"
+    return _correctness(turn, reply, calls, _unsound(turn, reply, calls))[0] == "correct"

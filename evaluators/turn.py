@@ -73,9 +73,10 @@ class Expectation:
     ``say`` is a sequence of any-of groups: every group needs one match. ``never_say`` needs no
     match at all. A pattern is a phrase (case-insensitive, whitespace-normalised, on word
     boundaries) or, with the prefix ``re:``, a regular expression (case-insensitive).
-    ``alternatives`` are other complete answers a good agent may give: the turn is scored against
-    the expectation and each alternative, and the best one counts; what is forbidden
-    (``forbidden_tools``, ``forbidden_calls``, ``never_say``) in the main expectation holds for all.
+    ``alternatives`` are other complete answers a good agent may give. A reply is read as one of
+    them or as the main one, the same for all metrics: see :func:`evaluators.evaluate`. What is
+    forbidden (``forbidden_tools``, ``forbidden_calls``, ``never_say``) in the main expectation
+    holds for all.
     """
 
     behaviour: Behaviour
@@ -167,5 +168,6 @@ class Outcome:
 
 
 Evaluator = Callable[[Turn, Reply], Sequence[Outcome]]
-"""A pure function: same turn and reply, same outcomes. It decides ``not_applicable`` from the turn
-alone, never from the reply, so that both sides of a pair always have the same applicable metrics."""
+"""A pure function: same turn and reply, same outcomes. It scores each metric of its module against
+``turn.expect``, leaving its alternatives aside, as if each metric applied. Whether one does is decided
+from the turn alone, never from the reply, so that both sides of a pair always have the same metrics."""

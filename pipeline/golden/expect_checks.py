@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evaluators.alternatives import describes_something
 from evaluators.patterns import compile_pattern, pattern_complaints
 from evaluators.turn import Behaviour, Expectation, ExpectedCall
 from evaluators.values import same
@@ -53,6 +54,9 @@ def _answer(record: Record, field: str, expect: Expectation, main: Expectation, 
 def _worth(record: Record, field: str, expect: Expectation, main: Expectation) -> Iterator[Complaint]:
     """Complain when the expectation checks nothing, or its parts do not fit its behaviour."""
     behaviour, calls = expect.behaviour, expect.tool_calls
+    if expect is not main and not describes_something(expect):
+        yield record.complain(field, "checks nothing: an alternative needs tool_calls or 'say' of its own")
+        return
     if behaviour is Behaviour.TOOL_CALL and not calls:
         yield record.complain(field, "checks nothing: behaviour tool_call without tool_calls")
     if behaviour in (*_SILENT, Behaviour.REFUSE) and calls:

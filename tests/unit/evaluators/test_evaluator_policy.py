@@ -92,8 +92,9 @@ def test_an_alternative_may_meet_say_instead() -> None:
     assert holds(a_turn, reply("", call("get_order", order_id="A")))
     assert holds(a_turn, reply("Which order?"))
     assert not holds(a_turn, reply("Hm."))
-    assert not holds(a_turn, reply("", call("get_order", order_id="B")))  # not that alternative's call
-    assert not holds(a_turn, reply("Which order?", call("list_orders")))
+    # Read as the look-up, which asks for no words; that it is not that call is the other metric's to say.
+    assert holds(a_turn, reply("", call("get_order", order_id="B")))
+    assert result("tool_call_correct", a_turn, reply("", call("get_order", order_id="B")))[0] == "failed"
     assert not holds(a_turn, reply("Which order is lost?"))  # forbidden for all
 
 

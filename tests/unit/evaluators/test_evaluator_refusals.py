@@ -129,7 +129,8 @@ def test_each_turn_is_read_on_one_axis(behaviour: str) -> None:
     assert result(REQUIRED, a_turn, reply("Hello"))[0] == "not_applicable"
     assert result(ALLOWED, a_turn, reply("Hello"))[0] == "passed"
     either = turn(expect(behaviour, *calls, alternatives=(expect("refuse"),)))
-    assert result(ALLOWED, either, reply("I can't help with that."))[0] == "not_applicable"
+    assert result(ALLOWED, either, reply("I can't help with that.")) == ("passed", "alternative")
+    assert result(REQUIRED, either, reply("I can't help with that."))[0] == "not_applicable"
     assert result(ALLOWED, REFUSE, reply("Hello"))[0] == "not_applicable"
 
 

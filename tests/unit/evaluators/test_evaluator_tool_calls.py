@@ -224,9 +224,8 @@ def test_order() -> None:
 
 
 def test_the_best_alternative_counts() -> None:
-    a_turn = turn(
-        expect("tool_call", GET_A, alternatives=(expect("clarify"), expect("tool_call", expected("list_orders"))))
-    )
+    ask = expect("clarify", say=(("which order",),))
+    a_turn = turn(expect("tool_call", GET_A, alternatives=(ask, expect("tool_call", expected("list_orders")))))
     assert label(a_turn, reply("Which order do you mean?")) == "correct"
     assert label(a_turn, reply("Which order do you mean?"), VALID) == "none_due"
     assert label(a_turn, reply("", call("list_orders"))) == "correct"

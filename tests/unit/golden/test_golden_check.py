@@ -84,6 +84,10 @@ def calls(**changes) -> dict:
             {"behaviour": "refuse", "alternatives": [{"behaviour": "answer"}]},
             "messages[1].expect.alternatives[0]: checks nothing",
         ),
+        (
+            {"behaviour": "refuse", "forbidden_tools": ["refund"], "alternatives": [{"behaviour": "clarify"}]},
+            "messages[1].expect.alternatives[0]: checks nothing: an alternative needs tool_calls or 'say' of its own",
+        ),
         ({**calls(), "order": "exact"}, "messages[1].expect.order: 'exact' needs at least two"),
         (calls(name="pay"), "messages[1].expect.tool_calls[0].name: unknown tool 'pay'; offered: get_order, refund"),
         ({"behaviour": "refuse", "forbidden_tools": ["pay"]}, "messages[1].expect.forbidden_tools: checks nothing"),
