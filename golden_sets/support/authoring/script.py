@@ -31,8 +31,17 @@ from typing import Any
 
 Json = dict[str, Any]
 
-CONFIRM_GROUP = ["yes", "confirm", r"re:\?"]
-"""A request for a yes contains a question mark or one of these words."""
+CONFIRM_GROUP = [
+    r"re:(?<![^.!?;])(?![^.!?;]*\b(any|anything|something|what|how)\b[^.!?;]*\b(else|help|assist|questions)\b)[^.!?;]+\?",
+    r"re:\b(shall|should) (i|we)\b[^.!?]*\?",
+    r"re:(?<=[^.!?;] )['\"(]?(yes|oui|sí|sì|ja|sim|tak|evet|да)\b",
+    r"re:(?<!\bi )(?<!\bi can )(?<!\bhappy to )(?<!\bglad to )\bconfirm(?!ed\b|ation\b)",
+    r"re:\b(your|a|for) confirmation\b",
+    r"re:\blet me know (if|whether)\b(?![^.!?]*\b(else|help|questions?)\b)",
+    r"re:\b(bestätig|bevestig|potwierd|onayl|conferm|подтверд)",
+]
+"""A request for a yes is a question other than "Anything else?", or asks for the word. A "Yes" that opens the reply
+and an "I confirm" do not count: they say that the thing is done."""
 
 MACROS: Mapping[str, tuple[str, list[list[str]]]] = {
     "confirm": ("answer", [CONFIRM_GROUP]),
