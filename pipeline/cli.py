@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from pipeline.environments import environments, has_gpu
-from pipeline.errors import GateError, Interrupted, ServerError
+from pipeline.errors import GateError, Interrupted, ServerError, StageError
 from pipeline.evidence.record import read_decision
 from pipeline.golden.commands import golden_app
 from pipeline.reporting import summary
@@ -72,8 +72,17 @@ def _request(model: str, recipe: str, golden: str, serving: str, policy: Path | 
 def _gate(request: Request) -> Iterator[tuple[Gate, Console]]:
     """The stages of one request; progress goes to stderr, so that stdout holds the result alone."""
     console = _console()
-    with LiveProgress(_console(stderr=True)) as progress:
+    with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
         yield Gate(request, Store(), progress), console
+
+
+@contextlib.contextmanager
+def _no_exit() -> Iterator[None]:
+    """A library that exits the program, perhaps with 0, must not be taken for a verdict."""
+    try:
+        yield
+    except SystemExit as ending:
+        raise StageError(f"something ended the program before there was a verdict (exit {ending.code})") from ending
 
 
 @app.command("run")
@@ -85,10 +94,10 @@ def run_command(
     policy: Policy = None,
 ) -> None:
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
-    console = _console()
-    with LiveProgress(_console(stderr=True)) as progress:
-        result = run(_request(model, recipe, golden, serving, policy), Store(), progress)
-    console.print(summary(result.decision, result.facts), crop=False)
+    with _no_exit():
+        with LiveProgress(_console(stderr=True)) as progress:
+            result = run(_request(model, recipe, golden, serving, policy), Store(), progress)
+        _console().print(summary(result.decision, result.facts), crop=False)
     raise typer.Exit(result.exit_code)
 
 
@@ -220,7 +229,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        app()
+        app(prog_name="quant-gate")
     except GateError as error:
         sys.exit(_complain(error))
     except SystemExit as ending:

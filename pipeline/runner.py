@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pipeline import golden as golden_sets
-from pipeline.errors import GoldenSetError, Verdict
+from pipeline.errors import GoldenSetError, ReplayError, Verdict
 from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext, read_decision
 from pipeline.golden import GoldenSet
 from pipeline.processes import supervised
@@ -25,6 +25,7 @@ from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.reporting import RunFacts
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
+from pipeline.serving.replay import prompt_mismatches, read_records
 from pipeline.settings import (
     CONFIGS,
     PROJECT_ROOT,
@@ -172,6 +173,7 @@ class Gate:
     def decision(self) -> StageOutput:
         """Decision record and flips."""
         baseline, candidate = self.outcomes("baseline"), self.outcomes("candidate")
+        self._demand_equal_prompts()
         context = RecordContext(
             baseline=BaselineFacts(
                 self.baseline.source, self.baseline.revision, self.baseline.digest, self.baseline.weight_bytes
@@ -245,6 +247,19 @@ class Gate:
         if not can_overlap(self.plan, max(weight_bytes, self.baseline.weight_bytes)):
             self._baseline_replayed.wait()
         self.replies("candidate")
+
+    def _demand_equal_prompts(self) -> None:
+        """Both sides must have read the same tokens, or they were not given the same task.
+
+        :raises ReplayError: another template or tokenizer on one side.
+        """
+        first, second = (read_records(self.replies(side).path / "replies.jsonl") for side in get_args(Side))
+        if differing := prompt_mismatches(first, second):
+            raise ReplayError(
+                f"the two sides did not read the same prompt at {len(differing)} of {len(self.golden.turns)} turns, "
+                f"first {differing[0]}",
+                "Compare chat template and tokenizer of the two checkpoints.",
+            )
 
     def _staged(self, name: str, work: Callable[[StageRun | None], Result]) -> Result:
         """Run one stage inside a nested tracking run."""

@@ -217,17 +217,16 @@ def _load(path: Path, model: type[SettingsT]) -> tuple[SettingsT, yaml.Node | No
 def load_gate(path: Path | None = None) -> GateSettings:
     """Load the decision policy (default ``configs/gate.yaml``).
 
-    :raises SettingsError: invalid, or a metric that no evaluator measures.
+    :raises SettingsError: invalid, or its metrics are not exactly those that the evaluators measure.
     """
     path = path or CONFIGS / "gate.yaml"
     policy, node = _load(path, GateSettings)
-    unknown = [
-        f"{path}:{_line_of(node, ('metrics', name))}: metrics.{name}: no such metric"
-        for name in policy.metrics
-        if name not in evaluators.METRICS
-    ]
-    if unknown:
-        raise SettingsError("\n".join(unknown), f"Known metrics: {', '.join(evaluators.METRICS)}.")
+    known = evaluators.METRICS
+    faults = [(name, "no such metric") for name in policy.metrics if name not in known]
+    faults += [(name, "not named (`gating: false` only watches it)") for name in known if name not in policy.metrics]
+    if faults:
+        lines = [f"{path}:{_line_of(node, ('metrics', name))}: metrics.{name}: {fault}" for name, fault in faults]
+        raise SettingsError("\n".join(lines), f"Known metrics: {', '.join(known)}.")
     return policy
 
 

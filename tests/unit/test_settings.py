@@ -55,7 +55,9 @@ def test_every_shipped_file_loads() -> None:
     assert [load_recipe(name).name for name in recipes] == recipes
     assert all(load_serving(name).max_model_len >= 128 for name in servings)
     assert "default" in servings
-    assert set(load_gate().metrics) == set(evaluators.METRICS)
+    policies = sorted(CONFIGS.glob("gate*.yaml"))
+    assert {"gate.yaml", "gate-demo.yaml"} <= {path.name for path in policies}
+    assert all(set(load_gate(path).metrics) == set(evaluators.METRICS) for path in policies)
 
 
 def test_the_shipped_policy_is_the_one_that_is_documented() -> None:
@@ -106,7 +108,7 @@ def test_a_fault_in_the_policy_names_file_line_and_field(old: str, new: str, exp
 
 def test_the_text_that_is_broken_above_is_sound(tmp_path: Path) -> None:
     (tmp_path / "gate.yaml").write_text(GATE, encoding="utf-8")
-    assert load_gate(tmp_path / "gate.yaml").metrics["tool_call_valid"].floor == 0
+    assert load_settings(tmp_path / "gate.yaml", GateSettings).metrics["tool_call_valid"].floor == 0
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
@@ -141,12 +143,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         assert str(path) in caught.value.message
 
 
-def test_a_metric_that_nothing_measures_is_refused_before_any_work(tmp_path: Path) -> None:
+def test_metrics_that_nothing_measures_or_nobody_judges_are_refused_before_any_work(tmp_path: Path) -> None:
     path = tmp_path / "gate.yaml"
-    path.write_text(GATE.replace("tool_call_valid", "tool_call_vaild"), encoding="utf-8")
+    shipped = (CONFIGS / "gate.yaml").read_text(encoding="utf-8")
+    path.write_text(shipped.replace("  tool_call_valid:", "  tool_call_vaild:"), encoding="utf-8")
+    line = 1 + [text.split(":")[0].strip() for text in shipped.splitlines()].index("tool_call_valid")
+    parent = 1 + shipped.splitlines().index("metrics:")
     with pytest.raises(SettingsError) as caught:
         load_gate(path)
-    assert caught.value.message == f"{path}:6: metrics.tool_call_vaild: no such metric"
+    assert caught.value.message.splitlines() == [
+        f"{path}:{line}: metrics.tool_call_vaild: no such metric",
+        f"{path}:{parent}: metrics.tool_call_valid: not named (`gating: false` only watches it)",
+    ]
     assert "tool_call_valid" in caught.value.remedy
 
 

@@ -1,0 +1,179 @@
+"""Labelled fakes for tests of the runner and the command line: everything that needs a model or an engine.
+
+They write stage outputs of the real form through the real store; golden set, evaluators, decision, reports
+and tracking are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evaluators
+from evaluators.turn import Reply, ToolCall, Turn
+from pipeline import runner
+from pipeline.golden import GoldenSet
+from pipeline.progress import Progress
+from pipeline.quantizers.checkpoint import Checkpoint
+from pipeline.serving.plan import EnginePlan
+from pipeline.serving.replay import Record
+from pipeline.settings import Recipe
+from pipeline.store import StageOutput, Store
+
+TURNS = 90
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_order",
+        "parameters": {
+            "type": "object",
+            "properties": {"order_id": {"type": "string"}},
+            "required": ["order_id"],
+            "additionalProperties": False,
+        },
+    },
+}
+DEAD_SERVER = "http://127.0.0.1:9"
+"""A tracking server that refuses at once (port 9 is "discard", which nobody runs)."""
+
+Answer = Callable[[int], bool]
+"""Whether the n-th turn (from 0) is answered rightly."""
+
+
+def write_golden(root: Path) -> Path:
+    """``TURNS`` transcripts of one turn each, three to a scenario: the order named must be looked up."""
+    (root / "transcripts").mkdir(parents=True)
+    lines = []
+    for number in range(TURNS):
+        order = f"A-{number:03}"
+        call = {"name": "get_order", "arguments": {"order_id": order}}
+        lines.append(
+            {
+                "id": f"order-{number:03}",
+                "scenario": f"s{number // 3:02}",
+                "slices": ["orders"],
+                "tools": [TOOL],
+                "messages": [
+                    {"role": "user", "content": f"where is order {order}"},
+                    {"role": "assistant", "expect": {"behaviour": "tool_call", "tool_calls": [call]}},
+                ],
+            }
+        )
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (root / "transcripts" / "orders.jsonl").write_text(text, encoding="utf-8")
+    return root
+
+
+def write_policy(path: Path) -> Path:
+    """A policy that the set can prove: 30 scenarios without a flip rule out a loss of 2.706 / 32.706 = 8.3 points."""
+    gating = ("tool_call_correct", "free_of_degeneration")
+    lines = [
+        f"  {name}: {{gating: {str(name in gating).lower()}, margin: 0.1, floor: 0.5}}\n" for name in evaluators.METRICS
+    ]
+    path.write_text("metrics:\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+def always(number: int) -> bool:
+    return True
+
+
+@dataclass
+class FakeMachine:
+    """Stands for resolve, quantize, the engine and its plan; notes what was really done."""
+
+    baseline: Answer = always
+    candidate: Answer = always
+    saved: float = 0.4
+    overlap: bool = True
+    template_of_candidate: str = "same"
+    done: list[str] = field(default_factory=list)
+    hooks: dict[str, Callable[[], None]] = field(default_factory=dict)
+    """Called in the middle of a piece of work: ``resolve``, ``plan``, ``quantize``, ``baseline``, ``candidate``."""
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(runner.resolve, "run", self.resolve)
+        monkeypatch.setattr(runner.quantize, "run", self.quantize)
+        monkeypatch.setattr(runner.serve_replay, "run", self.replay)
+        monkeypatch.setattr(runner, "make_plan", self.plan)
+        monkeypatch.setattr(runner, "can_overlap", lambda plan, weight_bytes: self.overlap)
+
+    def _do(self, what: str) -> None:
+        if hook := self.hooks.get(what):
+            hook()
+
+    def resolve(
+        self, store: Store, model: str, progress: Progress, download: object, template: Path | None = None
+    ) -> Checkpoint:
+        self._do("resolve")
+        return Checkpoint(store.root, model, None, "ba" * 32, 1000, "FakeForCausalLM", "template")
+
+    def plan(self, serving: object, store: Store) -> EnginePlan:
+        self._do("plan")
+        return EnginePlan(
+            name="vllm",
+            version="9.9.9",
+            device="cpu",
+            hardware="a fake",
+            flags=("--seed", "0"),
+            environment={},
+            chat_template=None,
+            python=Path("/fake"),
+            env_digest="ee" * 32,
+            kv_cache_gib=1,
+            startup_timeout_s=1,
+            speed_representative=False,
+        )
+
+    def quantize(
+        self, store: Store, checkpoint: Checkpoint, recipe: Recipe, calibration: Path, progress: Progress
+    ) -> tuple[StageOutput, Checkpoint]:
+        def build(directory: Path) -> None:
+            self.done.append("quantize")
+            self._do("quantize")
+
+        output = store.make("quantize", {"checkpoint": checkpoint.digest, "recipe": recipe.name}, build)
+        digest = "ca" * 32
+        weight_bytes = round(checkpoint.weight_bytes * (1 - self.saved))
+        return output, Checkpoint(output.path, "fake", None, digest, weight_bytes, "FakeForCausalLM", "template")
+
+    def replay(
+        self,
+        store: Store,
+        *,
+        checkpoint_path: Path,
+        checkpoint_digest: str,
+        golden: GoldenSet,
+        plan: EnginePlan,
+        label: str,
+        **settings: Any,
+    ) -> StageOutput:
+        side = label.removeprefix("replay ")
+        answers: Mapping[str, Answer] = {"baseline": self.baseline, "candidate": self.candidate}
+        prompt = self.template_of_candidate if side == "candidate" else "same"
+
+        def build(directory: Path) -> None:
+            self.done.append(f"start {side}")
+            self._do(side)
+            lines = [_record(turn, answers[side](n), prompt).line() for n, turn in enumerate(golden.turns)]
+            (directory / "replies.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            (directory / "server.log").touch()
+            (directory / "engine.json").write_text("{}\n", encoding="utf-8")
+            self.done.append(f"end {side}")
+
+        inputs = {"checkpoint": checkpoint_digest, "golden": golden.digest}
+        return store.make("replay", inputs, build, resumable=True)
+
+
+def _record(turn: Turn, right: bool, prompt: str) -> Record:
+    order = str(turn.messages[-1]["content"]).split()[-1]
+    if right:
+        reply = Reply(turn.id, tool_calls=(ToolCall("get_order", json.dumps({"order_id": order})),))
+    else:
+        reply = Reply(turn.id, content="Which order is it?", finish_reason="stop", completion_tokens=5)
+    return Record(turn.id, "request", reply, f"{prompt} {turn.id}", 20, 0.1, 1)

@@ -1,0 +1,245 @@
+"""The command line: help, wrong use, doctor, and how a real process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer.main
+from gate_fakes import DEAD_SERVER, write_golden, write_policy
+
+from pipeline import cli
+from pipeline.settings import PROJECT_ROOT
+
+SCREEN_LINES = 24
+GROUP = typer.main.get_command(cli.app)
+COMMANDS = sorted(getattr(GROUP, "commands"))  # noqa: B009 - a click group, which typer does not export
+
+End = Callable[..., SimpleNamespace]
+
+
+@pytest.fixture
+def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[End]:
+    """Runs the command line in this process: exit code, output and errors."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    monkeypatch.setenv("QUANT_GATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def run(*words: str) -> SimpleNamespace:
+        monkeypatch.setattr("sys.argv", ["quant-gate", *words])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        shown = capsys.readouterr()
+        return SimpleNamespace(code=caught.value.code, out=shown.out, err=shown.err)
+
+    yield run
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+# --- help --------------------------------------------------------------------------------------
+
+
+def test_the_commands_are_those_of_the_stages_and_a_few() -> None:
+    stages = {"resolve", "quantize", "serve", "replay", "evaluate", "decide", "report"}
+    assert stages | {"run", "doctor", "ui", "golden"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_help_lists_commands_and_exit_codes(option: str, end: End) -> None:
+    done = end(option)
+    assert done.code == 0
+    assert all(name in done.out for name in COMMANDS)
+    told = " ".join(done.out.replace("│", " ").split())
+    assert "0 ACCEPT, 10 REJECT, 20 INCONCLUSIVE, 30 INVALID or a broken run, 2 usage, 130 interrupted" in told
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_and_option_is_explained(command: str, end: End) -> None:
+    done = end(command, "--help")
+    assert done.code == 0
+    assert f"Usage: quant-gate {command}" in done.out
+    explained = getattr(GROUP, "commands")[command]  # noqa: B009
+    assert explained.help
+    for option in explained.params:
+        assert option.opts[0] in done.out or option.param_type_name == "argument"
+        if option.name != "port":
+            assert option.help, option.name
+
+
+def test_without_arguments_it_shows_help_and_does_not_end_with_0(end: End) -> None:
+    done = end()
+    assert done.code == 2
+    assert "Usage: quant-gate" in done.out + done.err
+
+
+# --- wrong use ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["run", "--modle", "demo"], "No such option: --modle"),
+        (["run", "demo"], "unexpected extra argument"),
+        (["rnu"], "No such command 'rnu'"),
+        (["--verbose"], "No such option: --verbose"),
+        (["replay", "--side", "middle"], "'middle' is not one of"),
+        (["run", "--golden", "x", "--model"], "requires an argument"),
+        (["ui", "--port", "70000"], "65535"),
+        (["golden", "chekc"], "No such command 'chekc'"),
+        (["run", "--model", "nonsense"], "model 'nonsense' not found"),
+        (["run", "--model", ""], "model '' not found"),
+        (["run", "--model", "./no/such/model"], "model './no/such/model' not found"),
+        (["run", "--recipe", "int5"], "unknown recipes name 'int5'"),
+        (["run", "--recipe", "int5.yaml"], "int5.yaml: cannot read"),
+        (["run", "--serving", "gpu[1]"], "unknown serving name 'gpu[1]'"),
+        (["run", "--policy", "strict:x:.yaml"], "strict:x:.yaml: cannot read"),
+        (["run", "--golden", "./no-such-set"], "golden set no-such-set: no such file or directory"),
+        (["evaluate", "--recipe", "int5"], "unknown recipes name 'int5'"),
+        (["decide", "--serving", "nope"], "unknown serving name 'nope'"),
+        (["quantize", "--model", "nonsense"], "model 'nonsense' not found"),
+        (["resolve", "--model", "nonsense"], "model 'nonsense' not found"),
+    ],
+)
+def test_wrong_use_ends_with_2_and_says_how_to_do_it(words: list[str], expected: str, end: End, tmp_path: Path) -> None:
+    if words[0] in ("run", "evaluate", "decide", "quantize", "resolve") and "--golden" not in words:
+        golden = str(write_golden(tmp_path / "set"))  # smaller than the shipped one
+        words = [*words, *(["--golden", golden] if words[0] in ("run", "evaluate", "decide") else [])]
+    done = end(*words)
+    told = " ".join(done.err.replace("│", " ").split())
+    assert done.code == 2
+    assert expected in told
+    assert "remedy: " in told or "-h" in told or "requires an argument" in told
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) <= SCREEN_LINES
+    assert done.out == ""
+    assert not (tmp_path / "home" / "stages").exists()
+
+
+def test_the_remedy_lists_what_there_is(end: End) -> None:
+    assert "Known: fp8-dynamic, int4-gptq, int4-rtn, int8-w8a8" in end("run", "--recipe", "int5").err
+    assert "Known: default" in end("run", "--serving", "nope").err
+
+
+def test_a_fault_of_the_program_shows_its_trace_and_ends_with_30(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("[bold]odd[/bold]")
+
+    monkeypatch.setattr(cli, "environments", fail)
+    done = end("doctor")
+    assert done.code == 30
+    assert "ZeroDivisionError: [bold]odd[/bold]" in done.err
+
+
+# --- doctor ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_doctor_says_what_is_there(ready: bool, end: End, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def known() -> dict[str, SimpleNamespace]:
+        return {
+            "serve": SimpleNamespace(is_current=lambda: True),
+            "quantize": SimpleNamespace(is_current=lambda: ready),
+        }
+
+    monkeypatch.setattr(cli, "environments", known)
+    monkeypatch.setattr(cli, "has_gpu", lambda: False)
+    done = end("doctor")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    assert lines == [
+        "device CPU (speed figures are not representative)",
+        "serve ready",
+        "quantize ready" if ready else "quantize missing or outdated: run `make setup`",
+        f"stage outputs {tmp_path / 'home'}",
+        f"tracking {DEAD_SERVER}",
+    ]
+    assert done.code == (0 if ready else 30)
+
+
+# --- real processes ----------------------------------------------------------------------------
+
+
+def process(*words: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        words,
+        cwd=PROJECT_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MLFLOW_TRACKING_URI": DEAD_SERVER, **environment},
+    )
+
+
+def test_the_control_process_stays_light() -> None:
+    code = "import sys, pipeline.cli; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    out, err = process(sys.executable, "-c", code).communicate(timeout=120)
+    loaded = set(out.split())
+    assert {"pipeline", "evaluators", "typer"} <= loaded, err
+    assert loaded & {"torch", "vllm", "llmcompressor", "transformers", "awq"} == set()
+    assert loaded & {"mlflow", "datasets", "lm_eval", "pandas", "openai"} == set()  # seconds that `--help` would cost
+
+
+@pytest.mark.parametrize(
+    "words", [[sys.executable, "-m", "pipeline"], [str(Path(sys.executable).with_name("quant-gate"))]]
+)
+def test_both_ways_to_call_it_end_alike(words: list[str], tmp_path: Path) -> None:
+    if not Path(words[0]).exists():
+        pytest.skip("the project is not installed in this environment, so there is no quant-gate")
+    done = process(*words, "run", "--recipe", "int5", QUANT_GATE_HOME=str(tmp_path))
+    out, err = done.communicate(timeout=120)
+    assert (done.returncode, out) == (2, "")
+    assert err.startswith("error: unknown recipes name 'int5'\nremedy: ")
+
+
+GATE = """
+    import sys, threading
+    sys.path.insert(0, {tests!r})
+    import pytest
+    from gate_fakes import FakeMachine
+    from pipeline import cli, processes
+
+    class Engine:
+        stopped = threading.Event()
+        def stop(self):
+            print("stopped", flush=True)
+            self.stopped.set()
+
+    def serve():
+        engine = Engine()
+        processes.enrol(engine)
+        print("serving", flush=True)
+        engine.stopped.wait()
+        raise RuntimeError("the engine is gone")
+
+    FakeMachine(hooks={{"baseline": serve}}).install(pytest.MonkeyPatch())
+    sys.argv = ["quant-gate", "run", "--model", "some/model", "--golden", {golden!r}, "--policy", {policy!r}]
+    cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_real_run_with_130_after_its_engine(number: signal.Signals, tmp_path: Path) -> None:
+    code = textwrap.dedent(GATE).format(
+        tests=str(Path(__file__).parent),
+        golden=str(write_golden(tmp_path / "set")),
+        policy=str(write_policy(tmp_path / "gate.yaml")),
+    )
+    gate = process(sys.executable, "-c", code, QUANT_GATE_HOME=str(tmp_path / "home"))
+    assert gate.stdout is not None
+    assert gate.stdout.readline() == "serving\n"
+    gate.send_signal(number)
+    out, err = gate.communicate(timeout=120)
+    assert (gate.returncode, out) == (130, "stopped\n")
+    assert "error: interrupted\nremedy: Run the same command again" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "home" / "runs").exists()
