@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from pipeline.environments import environments, has_gpu
-from pipeline.errors import GateError, Interrupted, ServerError, StageError
+from pipeline.environments import environments, has_gpu, python_of
+from pipeline.errors import EnvironmentMissing, GateError, Interrupted, ServerError, StageError
 from pipeline.evidence.record import read_decision
 from pipeline.golden.commands import golden_app
 from pipeline.reporting import summary
@@ -208,13 +208,18 @@ def doctor_command() -> None:
     """Say what this machine has: device, environments, where work and records are kept."""
     console = _console()
     console.print(f"device        {'NVIDIA GPU' if has_gpu() else 'CPU (speed figures are not representative)'}")
-    for name, environment in environments().items():
-        state = "ready" if environment.is_current() else "missing or outdated: run `make setup`"
-        console.print(f"{name:<13} {state}", highlight=False)
+    complete = True
+    for name in environments():
+        try:
+            state = f"ready ({python_of(name)})"
+        except EnvironmentMissing as error:
+            complete = False
+            state = f"{error.message}. {error.remedy}"
+        console.print(f"{name:<13} {escape(state)}", highlight=False, soft_wrap=True)
     console.print(f"stage outputs {escape(str(Store().root))}", highlight=False, soft_wrap=True)
     console.print(f"tracking      {escape(tracking_uri())}", highlight=False, soft_wrap=True)
-    if not all(environment.is_current() for environment in environments().values()):
-        raise typer.Exit(30)
+    if not complete:
+        raise typer.Exit(EnvironmentMissing.exit_code)
 
 
 @app.command("ui")

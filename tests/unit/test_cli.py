@@ -16,6 +16,7 @@ import typer.main
 from gate_fakes import DEAD_SERVER, write_golden, write_policy
 
 from pipeline import cli
+from pipeline.errors import EnvironmentMissing
 from pipeline.settings import PROJECT_ROOT
 
 SCREEN_LINES = 24
@@ -146,20 +147,21 @@ def test_a_fault_of_the_program_shows_its_trace_and_ends_with_30(end: End, monke
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_doctor_says_what_is_there(ready: bool, end: End, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def known() -> dict[str, SimpleNamespace]:
-        return {
-            "serve": SimpleNamespace(is_current=lambda: True),
-            "quantize": SimpleNamespace(is_current=lambda: ready),
-        }
+    def python_of(name: str) -> Path:
+        if name == "quantize" and not ready:
+            raise EnvironmentMissing("environment 'quantize' (.venvs/quantize) is missing", "Run `make setup`.")
+        return Path(f"envs/{name}[1]/python")
 
-    monkeypatch.setattr(cli, "environments", known)
+    monkeypatch.setattr(cli, "environments", lambda: dict.fromkeys(("serve", "quantize")))
+    monkeypatch.setattr(cli, "python_of", python_of)
     monkeypatch.setattr(cli, "has_gpu", lambda: False)
     done = end("doctor")
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    missing = "environment 'quantize' (.venvs/quantize) is missing. Run `make setup`."
     assert lines == [
         "device CPU (speed figures are not representative)",
-        "serve ready",
-        "quantize ready" if ready else "quantize missing or outdated: run `make setup`",
+        "serve ready (envs/serve[1]/python)",
+        f"quantize {'ready (envs/quantize[1]/python)' if ready else missing}",
         f"stage outputs {tmp_path / 'home'}",
         f"tracking {DEAD_SERVER}",
     ]

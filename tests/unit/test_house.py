@@ -74,3 +74,13 @@ def test_modules_say_what_they_are_for() -> None:
         if not re.match(r"(#.*\n)*\s*r?\"\"\"\S", text_of(file))
     ]
     assert silent == []
+
+
+def test_make_explains_every_target() -> None:
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    done = subprocess.run(["make", "help"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
+    explained = {line.split()[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")}
+    phony = re.search(r"^\.PHONY: (.+)$", (PROJECT_ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert phony is not None
+    assert explained == set(phony[1].split())
