@@ -148,7 +148,14 @@ def _run(command: list[str | Path], name: str, log: Path) -> None:
     with log.open("ab") as handle:
         handle.write(f"$ {' '.join(map(str, command))}\n".encode())
         handle.flush()
-        done = subprocess.run(command, stdout=handle, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            command,
+            stdout=handle,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=_build_environment(),
+            check=False,
+        )
     if done.returncode != 0:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         raise EnvironmentMissing(
@@ -173,6 +180,14 @@ def _uv(log: Path) -> Path:
     return uv
 
 
+def _build_environment() -> dict[str, str]:
+    """Our environment for pip and uv; pip's certificates (``PIP_CERT``) are passed on, as uv does not read them."""
+    environment = dict(os.environ)
+    if certificates := environment.get("PIP_CERT"):
+        environment.setdefault("SSL_CERT_FILE", certificates)
+    return environment
+
+
 def _find_links() -> list[str]:
     """pip's ``PIP_FIND_LINKS`` passed on to uv, which does not read it."""
     return [part for link in os.environ.get("PIP_FIND_LINKS", "").split() for part in ("--find-links", link)]
@@ -191,7 +206,13 @@ def _torch_source(uv: Path, log: Path) -> list[str]:
             continue
         try:
             found = subprocess.run(
-                [*probe, *choice], input=wanted, capture_output=True, text=True, timeout=60, check=False
+                [*probe, *choice],
+                input=wanted,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env=_build_environment(),
+                check=False,
             )
         except subprocess.TimeoutExpired:
             continue
