@@ -441,6 +441,6 @@ def test_the_pins_hold_what_was_asked_for(name: str) -> None:
 def test_pips_certificates_are_passed_on_to_uv_unless_it_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CERT", "/a.pem")
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    assert environments._build_environment()["SSL_CERT_FILE"] == "/a.pem"
+    assert module._build_environment()["SSL_CERT_FILE"] == "/a.pem"
     monkeypatch.setenv("SSL_CERT_FILE", "/b.pem")
-    assert environments._build_environment()["SSL_CERT_FILE"] == "/b.pem"
+    assert module._build_environment()["SSL_CERT_FILE"] == "/b.pem"
