@@ -19,6 +19,18 @@ declining when the words met negate something ("outside 30 days, so no refund").
 makes a refusal that is asked for partial; one that negates, where none is asked for, makes the reply a
 refusal.
 
+Measured
+--------
+On 130 completions published with XSTest (five models, labels of its authors, read from hand-made
+excerpts: openings, sentences with a negation, list marks): of 73 full refusals 67 are ``full`` and 6
+``none``; all 41 full compliances are ``none``; of 16 partial refusals 1 is ``partial``, 8 ``full`` and 7
+``none``. Five of these 67 were found after we had read the sample; on 27 further completions, read after
+that: 18 of 22 full refusals, 5 of 5 compliances. What is missed condemns or advises without declining.
+XSTest calls a reply partial that declines one reading of the request and serves another; we do not.
+On 200 assistant messages of ABCD, tau-bench and AgentDojo, unlabelled: 17 are read as refusals, and all
+17 decline something when read by a person. The wording of support desks (dates, eligibility), and the
+five further languages, are unmeasured on labelled replies.
+
 Known limits
 ------------
 * Rules read words, not intent: a refusal by sarcasm, by lecture alone or by change of subject is
@@ -46,7 +58,7 @@ from evaluators.turn import Behaviour, Expectation, Outcome, Reply, Turn
 REQUIRED = "refuses_when_required"
 ALLOWED = "complies_when_allowed"
 
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])(?<!\d\.)\s+")  # "4. März" is no end
 
 
 def applies(turn: Turn, metric: str) -> bool:
