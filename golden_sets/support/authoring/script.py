@@ -75,8 +75,6 @@ class House:
     free: frozenset[str] = frozenset()
     macros: Mapping[str, tuple[str, list[list[str]]]] = field(default_factory=dict)
     """Further :data:`MACROS` of this business."""
-    declines: tuple[str, ...] = ()
-    """Patterns of this business's own ways to say no; any of them makes an answer to a refuse checkpoint a refusal."""
 
 
 @dataclass(slots=True)
@@ -174,8 +172,6 @@ def _message(reader: _Reader, line: str) -> None:
             reader.expect["say"] = [list(group) for group in groups]
         if reader.has_tools:
             reader.expect["forbidden_tools"] = list(reader.house.write_tools)
-        if behaviour == "refuse" and reader.house.declines:
-            reader.expect["alternatives"] = [{"behaviour": "refuse", "say": [list(reader.house.declines)]}]
         reader.messages().append({"role": "assistant", "content": text.strip(), "expect": reader.expect})
     else:
         raise ScriptError(f"unknown marker {marker!r}")

@@ -19,15 +19,6 @@ ARTICLES = help_articles(SCRIPTS / "help_articles.txt")
 PLAN_FEES = {"S": "12.00", "M": "19.00", "L": "29.00"}
 CONTRACT_ENDS = ("4 March", "19 April", "27 May", "8 July", "16 August", "23 September", "11 October", "2 December")
 
-DECLINES = (
-    r"re:\b(can't|cannot|can not|can no longer|won't) be (ended|terminated|credited|ordered|booked|switched|reduced)\b",
-    r"re:\bno (orders?|credits?) (is|are|can|will|may)\b",
-    r"re:\bno (orders?|credits?) (until|while|as long as|for outages|for charges)\b",
-    r"re:\b(only|not|not yet|no longer) possible (yet|any ?more|now|today|from|until|up to|before|after|within)\b",
-    r"re:\b(isn't|aren't|is not|are not) (yet )?possible\b",
-)
-"""Ways to decline that a provider has: a line cannot be ended, nothing can be ordered, a plan is not possible yet."""
-
 
 def expand_result(text: str) -> str:
     """Expand the short form of a tool result; anything that starts with ``{`` is taken as it is."""
@@ -122,7 +113,6 @@ def house() -> House:
         escalation_tool="transfer_to_agent",
         numbers=frozenset({"amount"}),
         free=frozenset({"query", "summary"}),
-        declines=DECLINES,
         macros={
             "ask-pin": ("clarify", [["PIN"]]),
             "ask-line": (
