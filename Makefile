@@ -36,7 +36,7 @@ ui: setup ## MLflow's pages on 127.0.0.1 (PORT=5000)
 	@$(GATE) ui --port $(or $(PORT),5000)
 
 benchmarks: setup ## ratios of speed, each pair measured side by side in one run
-	.venv/bin/python benchmarks/replay_throughput.py
+	.venv/bin/python benchmarks
 
 clean: ## remove environments and kept stage outputs; MLflow's records in mlruns/ stay
 	rm -rf .venv .venvs .quant-gate .pytest_cache .mypy_cache .ruff_cache .import_linter_cache *.egg-info
