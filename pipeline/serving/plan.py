@@ -245,7 +245,8 @@ def _environment(settings: ServingSettings, device: str) -> dict[str, str]:
         # One process for scheduler and worker: no second round of imports, no busy-waiting between them.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(_cores()),
+        # Half the cores: the engine shares them with the quantizer, or with the other side's engine.
+        "OMP_NUM_THREADS": str(max(1, _cores() // 2)),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
     return {**common, **cpu, **own}
