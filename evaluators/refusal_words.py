@@ -91,7 +91,8 @@ REFUSALS = _any(
     # It cannot be done, or must not be.
     r"\b(?:that's|that is|this is|it's|it is) (?:unfortunately )?(?:outside|beyond|against|not allowed|not permitted"
     r"|prohibited|forbidden)\b",
-    rf"\b(?:\w+(?:'s|'re| is| are)(?: {_PLAINLY})* (?:not|no longer)|(?:is|are)n't)(?: {_PLAINLY})* (?:possible|an option)\b"
+    rf"\b(?:\w+(?:'s|'re| is| are)(?: {_PLAINLY})* (?:not|no longer)|(?:is|are)n't)(?: {_PLAINLY})*"
+    r" (?:possible|an option)\b"
     rf"(?! (?:that|to {_NO_REFUSAL})\b)",
     r"\b(?:won't|will not|would not|wouldn't) be (?:possible|an option)\b",
     rf"(?:\bnot|n't)(?: {_PLAINLY})* available (?:for|to|on|with|under) (?:you|your|this|that|these|those|the|an?|any"
