@@ -62,18 +62,18 @@ def stop_all() -> None:
 def supervised(threads: Executor | None = None) -> Iterator[None]:
     """When the block raises (Ctrl-C included), stop everything, so that ``threads`` waiting for a process end.
 
-    Nothing may start until they have ended; afterwards it may again.
+    Nothing may start until they have ended. After an error it may again; after an interruption, which can come
+    before ``threads`` knows of a thread that it has just begun, only inside the next such block.
     """
     global _closing  # noqa: PLW0603
+    with _lock:
+        _closing = False
     try:
-        try:
-            yield
-        except BaseException:
-            stop_all()
-            raise
-        finally:
-            if threads is not None:
-                threads.shutdown()
-    finally:
+        yield
+    except BaseException as error:
+        stop_all()
+        if threads is not None:
+            threads.shutdown()
         with _lock:
-            _closing = False
+            _closing = not isinstance(error, Exception)
+        raise

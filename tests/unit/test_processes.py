@@ -50,12 +50,26 @@ def test_nothing_starts_until_the_threads_have_ended() -> None:
     leave(next_time)
 
 
+def test_after_an_interruption_nothing_starts_until_a_new_block() -> None:
+    """A thread that was being begun when the signal came is known to nobody, and must not start an engine."""
+    late = Child()
+    with pytest.raises(KeyboardInterrupt), supervised():
+        raise KeyboardInterrupt
+    with pytest.raises(Interrupted):
+        enrol(late)
+    with supervised():
+        enrol(late)
+    leave(late)
+
+
 def test_a_waiting_thread_learns_that_it_should_not() -> None:
     go_on()
-    stop_all()
-    with pytest.raises(Interrupted), supervised():
+    with supervised():
+        stop_all()
+        with pytest.raises(Interrupted):
+            go_on()
+    with supervised():
         go_on()
-    go_on()
 
 
 def test_a_quiet_block_stops_nothing() -> None:

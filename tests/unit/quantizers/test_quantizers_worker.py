@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import DiskSpaceError, QuantizeError
-from pipeline.quantizers import worker
 from pipeline.processes import supervised
+from pipeline.quantizers import worker
 from pipeline.quantizers.worker import run_worker
 
 
