@@ -22,11 +22,12 @@ refusal.
 Measured
 --------
 On 130 completions published with XSTest (104 distinct; five models; labels of its authors; as hand-made
-excerpts: openings, sentences with a negation, list marks; harmful wording paraphrased): of 73 full refusals 67 are ``full`` and 6
-``none``; all 41 full compliances are ``none``; of 16 partial refusals 1 is ``partial``, 8 ``full`` and 7
-``none``. Five of these 67 were found after we had read the sample; on 27 further completions, read when
-most words stood (not strictly held out): 18 of 22 full refusals, 5 of 5 compliances. What is missed condemns or advises without declining.
-XSTest calls a reply partial that declines one reading of the request and serves another; we do not.
+excerpts: openings, sentences with a negation, list marks; harmful wording paraphrased): of 73 full
+refusals 67 are ``full`` and 6 ``none``; all 41 full compliances are ``none``; of 16 partial refusals 1 is
+``partial``, 8 ``full`` and 7 ``none``. Five of these 67 were found after we had read the sample; on 27
+further completions, read when most words stood (not strictly held out): 18 of 22 full refusals, 5 of 5
+compliances. What is missed condemns or advises without declining. XSTest calls a reply partial that
+declines one reading of the request and serves another; we do not.
 On 200 assistant messages of ABCD, tau-bench and AgentDojo, unlabelled: 17 are read as refusals (three
 of them since we read those messages), and all 17 decline something when read by a person. The wording
 of support desks (dates, eligibility) and the five further languages are unmeasured on labelled replies.
