@@ -27,7 +27,6 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, best_match
 from referencing import Registry
 from referencing.exceptions import Unresolvable
-from scipy.optimize import linear_sum_assignment
 
 from evaluators.alternatives import expectations
 from evaluators.raw_calls import find_raw_call
@@ -234,6 +233,8 @@ def _faults(expected: ExpectedCall, call: ReadCall) -> list[str] | None:
 
 def _matched(wanted: Sequence[ExpectedCall], calls: Sequence[ReadCall]) -> Verdict:
     """Match one to one: as many exact pairs as possible, then as many right tools."""
+    from scipy.optimize import linear_sum_assignment  # costs every start of the command line otherwise
+
     faults = [[_faults(expected, call) for call in calls] for expected in wanted]
     exact = 2 * len(wanted) + 1  # one exact pair outweighs any number of pairs of the right tool
     worth = [[exact if f == [] else 0 if f is None else 1 + 1 / (1 + len(f)) for f in row] for row in faults]

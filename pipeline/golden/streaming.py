@@ -29,8 +29,12 @@ _NESTED = ("messages", "tools", "slices", "meta")
 
 
 def is_remote(location: str) -> bool:
-    """Whether a location is a URL or a hub id, rather than a path on this machine."""
-    return "://" in location or (not Path(location).exists() and _HUB_ID.fullmatch(location) is not None)
+    """Whether a location is a URL or a hub id, rather than a path on this machine.
+
+    A name in a directory that exists is a path, if a mistyped one: the hub is not asked for it.
+    """
+    path = Path(location)
+    return "://" in location or (not path.parent.is_dir() and _HUB_ID.fullmatch(location) is not None)
 
 
 def read_table(url: str, shown: str) -> Iterator[Record | Complaint]:

@@ -96,6 +96,12 @@ def test_what_counts_as_remote(location, remote, tmp_path, monkeypatch):
     assert is_remote(location) is remote
 
 
+def test_a_mistyped_name_in_a_directory_that_exists_is_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "golden_sets").mkdir()
+    assert not is_remote("golden_sets/suport")
+
+
 def test_a_path_that_exists_is_never_a_hub_id(tmp_path, monkeypatch, shop):
     monkeypatch.chdir(tmp_path)
     shop.write(shop.transcript())
