@@ -39,8 +39,10 @@ _MILESTONES = (
     ("KV cache size", "warming up"),
     ("Starting vLLM server", "opening the port"),
 )
-_NOISE = re.compile(r"Route: |nanobind|leaked|^\s*$|Loading safetensors|resource_tracker|^ - ")
-_FAULT = re.compile(r"error|exception|traceback|killed|out of memory", re.IGNORECASE)
+_PREFIX = re.compile(r"^\(\S+ pid=\d+\) (?:[A-Z]+ \S+ \S+ \[\S+\] ?)?")
+_NOISE = re.compile(r"\s|$|Route: |nanobind|Loading safetensors|Traceback|During handling|The above exception")
+"""Starts of lines that tell nothing: frames of tracebacks (indented), routes, progress."""
+_CAUSE = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit)\b(?!.*[Ss]ee root cause above)")
 _PORT_TAKEN = "Address already in use"
 
 
@@ -234,13 +236,13 @@ class Server:
             said += 1
         return said
 
-    def _tail(self, lines: int = 30) -> str:
-        """The last lines that tell something; those that speak of a fault, when there are any."""
-        told = [line[:300] for line in self._text().splitlines() if not _NOISE.search(line)]
-        faulty = [i for i, line in enumerate(told) if _FAULT.search(line)]
-        if faulty and faulty[0] < len(told) - lines:
-            told = told[faulty[-1] - lines // 2 : faulty[-1] + lines // 2]
-        return "\n".join(told[-lines:]) or "(empty)"
+    def _told(self) -> list[str]:
+        """The log's lines that tell something, without their prefixes and repetitions."""
+        bare = (_PREFIX.sub("", line)[:240] for line in self._text().splitlines())
+        return list(dict.fromkeys(line for line in bare if not _NOISE.match(line)))
+
+    def _tail(self, lines: int = 15) -> str:
+        return "\n".join(self._told()[-lines:]) or "(empty)"
 
     def _death(self, how: str) -> GateError:
         if self._stopped:
@@ -252,7 +254,11 @@ class Server:
             return SettingsError(
                 f"the engine refuses its command line: {refused[1]}", "Correct extra_args in configs/serving."
             )
-        return ServerError(f"the engine {how} (exit {code}); end of {self.log}:\n{self._tail()}", _remedy(text, code))
+        causes = [line for line in self._told() if _CAUSE.match(line)]
+        because = f": {causes[0]}" if causes else ""
+        return ServerError(
+            f"the engine {how} (exit {code}){because}\nend of {self.log}:\n{self._tail()}", _remedy(text, code)
+        )
 
 
 def _remedy(text: str, code: int | None) -> str:

@@ -154,6 +154,17 @@ def _fork_from_preloaded() -> None:
     multiprocessing.get_context = forking_context  # type: ignore[assignment]
 
 
+def _inspect_models_here() -> None:
+    """Let the API server inspect a model class itself rather than in a sub-process with imports of its own.
+
+    The engine does so at its first start with an architecture, lest CUDA be initialised; there is none here.
+    """
+    from vllm.model_executor.models import registry
+
+    if hasattr(registry, "_run_in_subprocess"):
+        registry._run_in_subprocess = lambda inspect: inspect()
+
+
 def main() -> int:
     """Supervise, or be the engine."""
     arguments = sys.argv[1:]
@@ -162,6 +173,7 @@ def main() -> int:
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if _on_cpu() and arguments[:1] == ["serve"]:
         _fork_from_preloaded()
+        _inspect_models_here()
     from vllm.entrypoints.cli.main import main as vllm_main
 
     vllm_main()

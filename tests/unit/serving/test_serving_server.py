@@ -196,3 +196,34 @@ def test_engine_stops_when_its_supervisor_is_killed(fake_plan: Plan, tmp_path: P
         ids = below(server._process.pid)
         server._process.kill()
         assert gone(ids)
+
+
+def test_root_cause_is_told_before_its_consequences(fake_plan: Plan, tmp_path: Path) -> None:
+    # Lines of a real log: a checkpoint that was cut off.
+    (tmp_path / "log").write_text(
+        "(APIServer pid=30085) INFO 11-30 06:43:44 [model.py:733] Resolved architecture: LlamaForCausalLM\n"
+        "(APIServer pid=30085) WARNING 11-30 06:43:44 [system_utils.py:255] Found ulimit of 20000 and failed with "
+        "errors like `OSError: [Errno 24] Too many open files`\n"
+        "(EngineCore pid=30288) ERROR 11-30 06:43:49 [core.py:1510] EngineCore failed to start.\n"
+        "(EngineCore pid=30288) ERROR 11-30 06:43:49 [core.py:1510] Traceback (most recent call last):\n"
+        '(EngineCore pid=30288) ERROR 11-30 06:43:49 [core.py:1510]   File "core.py", line 1482, in run_engine_core\n'
+        "(EngineCore pid=30288) ERROR 11-30 06:43:49 [core.py:1510] safetensors._safetensors_rust.SafetensorError: "
+        "Error while deserializing header: incomplete metadata, file not fully covered\n"
+        "Traceback (most recent call last):\n"
+        '  File "core_client.py", line 1120, in __init__\n'
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}\n"
+    )
+    with pytest.raises(ServerError) as raised:
+        Server(fake_plan(), tmp_path, tmp_path / "log").check()
+    first, _, *told = raised.value.message.splitlines()
+    assert first == (
+        "the engine died (exit None): safetensors._safetensors_rust.SafetensorError: "
+        "Error while deserializing header: incomplete metadata, file not fully covered"
+    )
+    assert [line.split()[0] for line in told] == [
+        "Resolved",
+        "Found",
+        "EngineCore",
+        "safetensors._safetensors_rust.SafetensorError:",
+        "RuntimeError:",
+    ]
