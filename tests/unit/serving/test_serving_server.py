@@ -211,7 +211,7 @@ def test_root_cause_is_told_before_its_consequences(fake_plan: Plan, tmp_path: P
         "Error while deserializing header: incomplete metadata, file not fully covered\n"
         "Traceback (most recent call last):\n"
         '  File "core_client.py", line 1120, in __init__\n'
-        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}\n"
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed proc(s): {'EngineCore': 1}\n"
     )
     with pytest.raises(ServerError) as raised:
         Server(fake_plan(), tmp_path, tmp_path / "log").check()
