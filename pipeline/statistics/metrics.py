@@ -37,7 +37,7 @@ def metric_result(study: Study, name: str) -> MetricResult:
     b, c, n = int(counts.b), int(counts.c), int(counts.n)
     verdict = counts.verdict(rule.margin, alpha)
     undecided = verdict is Verdict.INCONCLUSIVE
-    weak = rule.gating and before / n < rule.floor
+    weak = rule.gating and _too_weak(before / n, rule.floor, rule.margin)
     return MetricResult(
         metric=name,
         gating=rule.gating,
@@ -62,6 +62,11 @@ def metric_result(study: Study, name: str) -> MetricResult:
     )
 
 
+def _too_weak(baseline_rate: float, floor: float, margin: float) -> bool:
+    """Whether the baseline cannot show a loss: below its floor, or without more than the margin to lose."""
+    return baseline_rate < floor or baseline_rate <= margin
+
+
 def _planned(counts: PairedCounts, margin: float, alpha: float) -> int | None:
     if not margin:
         return None
@@ -84,12 +89,14 @@ def metric_reasons(result: MetricResult, policy: GateSettings) -> Iterator[Reaso
     if limits is None or result.baseline_rate is None or result.difference is None:
         return
     margin = percent(result.margin)
-    if result.baseline_rate < result.floor:
+    if _too_weak(result.baseline_rate, result.floor, result.margin):
+        low = result.baseline_rate < result.floor
+        bound = f"below the floor of {percent(result.floor)}" if low else f"not more than the margin of {margin}"
         yield Reason(
             ReasonCode.BASELINE_BELOW_FLOOR,
             Verdict.INVALID,
-            f"{name}: the baseline passes {percent(result.baseline_rate)} of {result.n} turns, below the floor of "
-            f"{percent(result.floor)}: too weak to measure a loss against.",
+            f"{name}: the baseline passes {percent(result.baseline_rate)} of {result.n} turns, {bound}: too weak to "
+            f"measure a loss against.",
             name,
             {"baseline_rate": result.baseline_rate, "floor": result.floor, "n": result.n},
         )

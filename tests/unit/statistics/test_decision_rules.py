@@ -192,6 +192,27 @@ def test_a_baseline_below_its_floor_is_no_yardstick() -> None:
     assert at_floor.verdict is Verdict.ACCEPT
 
 
+@pytest.mark.parametrize(
+    ("passing", "margin", "verdict"),
+    [
+        (0, 0.03, Verdict.INVALID),  # both sides fail everything: "no loss" proves nothing
+        (12, 0.03, Verdict.INVALID),  # 12 / 400 = 3 %: losing them all would lose no more than the margin
+        (40, 0.03, Verdict.ACCEPT),
+        (400, 1.0, Verdict.INVALID),  # nobody can lose more than everything
+    ],
+)
+def test_a_baseline_with_no_more_than_the_margin_to_lose_is_no_yardstick_whatever_the_floor(
+    passing: int, margin: float, verdict: Verdict
+) -> None:
+    outcomes = make_outcomes(TURNS, lambda i: i < passing)
+    decision = decide(TURNS, outcomes, outcomes, make_policy({"m": {"margin": margin}}))
+    assert decision.verdict is verdict
+    if verdict is Verdict.INVALID:
+        assert codes(decision) == {ReasonCode.BASELINE_BELOW_FLOOR}
+        assert f"not more than the margin of {margin * 100:g} %" in decision.reasons[0].text
+        assert decision.metrics[0].verdict is Verdict.INVALID
+
+
 def test_a_weak_baseline_outweighs_lost_critical_turns() -> None:
     turns = make_turns(400, critical=(0,))
     decision = decide(
