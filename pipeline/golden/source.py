@@ -68,11 +68,15 @@ def open_local(root: Path) -> Source:
 
     :raises GoldenSetError: nothing is there, or no transcripts.
     """
-    if root.is_file():
+    try:
+        is_file, is_directory = root.is_file(), root.is_dir()
+    except OSError as error:
+        raise GoldenSetError(f"golden set {str(root)[:300]}: {error.strerror}", "Correct the path.") from error
+    if is_file:
         parent = root.parent
         home = parent.parent if parent.name == "transcripts" else parent
         return Source(root, home, _shown(root), (root,))
-    if not root.is_dir():
+    if not is_directory:
         raise GoldenSetError(
             f"golden set {root}: no such file or directory", "Give a directory with transcripts/*.jsonl, or one file."
         )

@@ -173,7 +173,10 @@ def own_template(path: Path) -> str | None:
     """
     jinja = path / "chat_template.jinja"
     if jinja.is_file():
-        return jinja.read_text(encoding="utf-8")
+        try:
+            return jinja.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"{jinja}: unreadable: {error}", "Fetch or copy the checkpoint again.") from error
     for name in ("chat_template.json", "tokenizer_config.json"):
         if not (path / name).is_file():
             continue
@@ -279,7 +282,7 @@ def _check_precision(path: Path, config: dict[str, Any], quantized: bool) -> Non
 def _json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: unreadable: {error}", "Fetch or copy the checkpoint again.") from error
     if not isinstance(data, dict):
         raise ModelError(f"{path}: not a JSON object", "Fetch or copy the checkpoint again.")

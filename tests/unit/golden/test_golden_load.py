@@ -123,6 +123,7 @@ def test_at_most_twenty_faults_are_listed(shop):
 
 def test_an_absent_or_empty_set(shop, tmp_path):
     assert "no such file" in failure(tmp_path / "nowhere").message
+    assert "File name too long" in failure("x" * 5000).message
     assert "no transcripts/*.jsonl" in failure(shop.root).message
     shop.file.write_text("\n\n")
     assert "no transcripts in it" in failure(shop.root).message

@@ -67,6 +67,20 @@ def test_no_chat_template_is_refused_with_the_way_out(make_checkpoint: MakeCheck
         read_template(tmp_path / "absent.jinja")
 
 
+def test_a_template_that_is_not_text_is_refused(make_checkpoint: MakeCheckpoint) -> None:
+    folder = make_checkpoint()
+    (folder / "chat_template.jinja").write_bytes(b"\xff\xfe{{")
+    with pytest.raises(ModelError, match=r"chat_template\.jinja: unreadable: 'utf-8'"):
+        read_checkpoint(folder, "x")
+
+
+def test_a_config_nested_without_end_is_refused(make_checkpoint: MakeCheckpoint) -> None:
+    folder = make_checkpoint()
+    (folder / "config.json").write_text("[" * 200_000)
+    with pytest.raises(ModelError, match=r"config\.json: unreadable: "):
+        read_checkpoint(folder, "x")
+
+
 def test_template_of_the_tokenizer_config(make_checkpoint: MakeCheckpoint) -> None:
     folder = make_checkpoint(template=None)
     config = folder / "tokenizer_config.json"

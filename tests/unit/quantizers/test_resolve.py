@@ -35,7 +35,7 @@ def test_template_of_the_serving_settings_counts(make_checkpoint: MakeCheckpoint
     assert found.template == "theirs"
 
 
-@pytest.mark.parametrize("model", ["nonsense", "./absent/folder", "/no/such/place", ""])
+@pytest.mark.parametrize("model", ["nonsense", "./absent/folder", "/no/such/place", "~no-such-user/x", "x" * 5000, ""])
 def test_unknown_model_says_what_was_looked_for(tmp_path: Path, model: str) -> None:
     with pytest.raises(ModelError, match="demo, demo-raw") as raised:
         resolve.run(Store(tmp_path), model, Silent(), no_registry)
