@@ -4,6 +4,7 @@ A pattern is a phrase, or a regular expression after the prefix ``re:``. Both ar
 regard to case in :func:`normalise`-d text, so neither typography (curly quotes, full-width digits,
 non-breaking spaces) nor line breaks decide a match. A phrase must stand on word boundaries; in
 scripts that are written without spaces (Chinese, Japanese) there are none, and none are asked for.
+"You can" is not in "you can't", which says the opposite; "order" is in "your order's items".
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def compile_pattern(source: str) -> Pattern:
     if not phrase:
         raise ValueError(f"pattern {source!r} is empty")
     before = r"(?<!\w)" if _has_word_boundary(phrase[0]) else ""
-    after = r"(?!\w)" if _has_word_boundary(phrase[-1]) else ""
+    after = r"(?!\w|'t\b)" if _has_word_boundary(phrase[-1]) else ""
     return Pattern(source, re.compile(before + re.escape(phrase) + after, re.IGNORECASE))
 
 

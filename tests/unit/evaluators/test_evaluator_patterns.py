@@ -38,6 +38,14 @@ def test_typography_is_normalised(text: str, plain: str) -> None:
         ("refund", "refunds", False),
         ("$5.00", "costs $5.00!", True),
         ("$5.00", "costs $5.001", False),
+        ("you can", "you can't return it", False),
+        ("you can", "you can\u2019t return it", False),
+        ("you can", "You CAN'T", False),
+        ("you can't", "no, you can\u2019t", True),
+        ("you can", "you can 'try' it", True),
+        ("you can", "you can'", True),
+        ("order", "your order's items", True),
+        ("order", "the orders' total", False),
         ("a.c", "abc", False),  # a phrase is no regular expression
         ("退款", "我要退款了", True),  # no word boundaries in a script without spaces
         ("re:refund(s|ed)?\\b", "It was Refunded.", True),
