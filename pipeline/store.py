@@ -3,6 +3,7 @@
 A directory under ``stages/<stage>/<key>`` exists only when it is complete: work happens in a
 neighbouring ``.work`` directory under a lock and is renamed in. A stage that keeps partial work
 (``resumable``) finds its earlier ``.work`` directory again; any other starts from an empty one.
+Its record lists the files that it was kept with, so that a damaged or edited one is not taken for whole.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from pipeline.digests import digest_of
+from pipeline.digests import digest_of, file_digest
 from pipeline.errors import DiskSpaceError, GateError, RecordError, UsageError
 from pipeline.processes import go_on
 from pipeline.settings import PROJECT_ROOT
 
 STAGE_FILE = "stage.json"
+DIGESTED_BYTES = 64 << 20
+"""Files up to this size are known by size and digest, larger ones (weights) by size; who reads those digests them."""
 LOOK_S = 0.2
 """Seconds between looks at a lock that another run holds."""
 
@@ -105,7 +108,13 @@ class Store:
                 work.mkdir(exist_ok=True)
                 build(work)
                 seconds = time.time() - started
-                record = {"stage": stage, "inputs": inputs, "started": started, "seconds": seconds}
+                record = {
+                    "stage": stage,
+                    "inputs": inputs,
+                    "started": started,
+                    "seconds": seconds,
+                    "files": _files(work),
+                }
                 (work / STAGE_FILE).write_text(json.dumps(record, indent=1, sort_keys=True), encoding="utf-8")
             except OSError as error:
                 if not resumable:
@@ -124,9 +133,27 @@ class Store:
 def _read(stage: str, path: Path) -> StageOutput:
     try:
         record = json.loads((path / STAGE_FILE).read_text(encoding="utf-8"))
-        return StageOutput(stage, path.name, path, True, float(record["seconds"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        output = StageOutput(stage, path.name, path, True, float(record["seconds"]))
+        kept, found = record.get("files", {}), _files(path)
+        altered = [name for name, facts in kept.items() if found.get(name) != facts]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
+    if altered:
+        raise RecordError(
+            f"{path}: kept stage output was altered: {', '.join(altered[:5])}", f"Remove {path} and run again."
+        )
+    return output
+
+
+def _files(root: Path) -> dict[str, Any]:
+    """Size and digest of every file below ``root`` but the record itself."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if name != STAGE_FILE and path.is_file():
+            size = path.stat().st_size
+            found[name] = [size, file_digest(path) if size <= DIGESTED_BYTES else None]
+    return found
 
 
 def _no_space(stage: str, final: Path, error: OSError) -> GateError | None:

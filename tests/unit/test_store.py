@@ -317,3 +317,21 @@ def test_no_lock_is_left_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_seconds_are_those_of_the_work(store: Store) -> None:
     made = store.make("evaluate", INPUTS, lambda directory: time.sleep(0.05))
     assert made.seconds >= 0.05  # never less than it slept; no upper bound, the machine may be busy
+
+
+@pytest.mark.parametrize("harm", ["edited", "cut", "removed"])
+def test_a_kept_output_that_was_altered_is_not_taken_for_whole(store: Store, harm: str) -> None:
+    def build(directory: Path) -> None:
+        (directory / "checkpoint").mkdir()
+        (directory / "checkpoint" / "config.json").write_text("{1}")
+
+    path = store.make("quantize", INPUTS, build).path
+    assert store.make("quantize", INPUTS, build).reused
+    file = path / "checkpoint" / "config.json"
+    if harm == "removed":
+        file.unlink()
+    else:
+        file.write_text({"edited": "{2}", "cut": "{"}[harm])
+    with pytest.raises(RecordError, match=r"was altered: checkpoint/config\.json") as raised:
+        store.make("quantize", INPUTS, build)
+    assert str(path) in raised.value.remedy
