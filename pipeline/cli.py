@@ -231,6 +231,7 @@ def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 
 
 def main() -> None:
     """Entry point: run the command line and exit with the code of the verdict or of the error."""
+    _open_standard_streams()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
@@ -241,9 +242,20 @@ def main() -> None:
         if ending.code == Interrupted.exit_code:
             _complain(Interrupted("interrupted", "Run the same command again: what is complete is reused."))
         raise
+    except OSError as error:  # a full disk, a folder that cannot be written: nothing that a traceback explains
+        sys.exit(_complain(StageError(f"the system refused: {error}", "Check disk space and access rights.")))
     except Exception:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
         _console(stderr=True).print_exception()
         sys.exit(GateError.exit_code)
+
+
+def _open_standard_streams() -> None:
+    """Open those that the caller closed: a pipe to a child that got number 0 would be lost when the child starts."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -325,10 +325,14 @@ def _keep(store: Store, name: str, *outputs: Path) -> Path:
     runs = store.root / "runs"
     runs.mkdir(parents=True, exist_ok=True)
     directory = _new_directory(runs, name)
-    for output in outputs:
-        for file in output.iterdir():
-            if file.name != "stage.json":
-                shutil.copy2(file, directory / file.name)
+    try:
+        for output in outputs:
+            for file in output.iterdir():
+                if file.name != "stage.json":
+                    shutil.copy2(file, directory / file.name)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)  # half a record must not pass for one
+        raise
     link = runs / f".latest-{directory.name}"
     link.symlink_to(directory.name)
     link.replace(runs / "latest")

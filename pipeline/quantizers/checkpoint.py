@@ -91,11 +91,19 @@ class DigestCache:
         known = self._read()
         if key not in known:
             known = {**self._read(), key: file_digest(file)}
+            self._write(known)
+        return known[key]
+
+    def _write(self, known: dict[str, str]) -> None:
+        """Keep the digests; where they cannot be kept, the next run makes them again."""
+        draft = self._path.with_suffix(f".{os.getpid()}")
+        try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft = self._path.with_suffix(f".{os.getpid()}")
             draft.write_text(json.dumps(known, indent=0), encoding="utf-8")
             draft.replace(self._path)
-        return known[key]
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, str]:
         """The kept digests; a lost or damaged file only costs the time to make it again."""

@@ -247,3 +247,26 @@ def test_a_signal_ends_a_real_run_with_130_after_its_engine(tmp_path: Path) -> N
     assert "remedy: Run the same command again: what is complete is reused." in lines
     assert "Traceback" not in err
     assert not (tmp_path / "home" / "runs").exists()
+
+
+def test_what_the_system_refuses_is_one_line_and_a_broken_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr(cli, "run", refuse)
+    monkeypatch.setattr(sys, "argv", ["quant-gate", "run"])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 30
+    err = capsys.readouterr().err
+    assert "error: the system refused: [Errno 28] No space left on device" in err
+    assert "Traceback" not in err
+
+
+def test_closed_standard_streams_are_not_taken_by_pipes_to_children() -> None:
+    code = "import os; from pipeline import cli; os.close(0); cli._open_standard_streams(); print(min(os.pipe()))"
+    told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
+    assert int(told.stdout) > 2

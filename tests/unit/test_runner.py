@@ -478,3 +478,19 @@ def test_a_policy_may_ask_for_a_sample(machine: FakeMachine, request_: Request, 
 )
 def test_names_of_runs_are_file_names(text: str, expected: str) -> None:
     assert runner._slug(text) == expected
+
+
+def test_half_a_copied_record_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    (output / "decision.json").write_text("{}")
+
+    def full(source: Path, target: Path) -> None:
+        target.write_text("{")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(runner.shutil, "copy2", full)
+    store = Store(tmp_path / "home")
+    with pytest.raises(OSError, match="No space left"):
+        runner._keep(store, "name", output)
+    assert list((store.root / "runs").iterdir()) == []

@@ -189,3 +189,12 @@ def test_large_files_are_hashed_once_until_they_change(tmp_path: Path, monkeypat
     assert cache.digest(file) == hashlib.sha256(b"87654321").hexdigest()
     (tmp_path / "store" / "digests.json").write_text("{damaged")
     assert cache.digest(file) == hashlib.sha256(b"87654321").hexdigest()
+
+
+def test_digests_that_cannot_be_kept_are_only_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CACHED_FROM_BYTES", 1)
+    (tmp_path / "taken").touch()
+    weights = tmp_path / "w"
+    weights.write_bytes(b"12")
+    cache = DigestCache(tmp_path / "taken" / "digests.json")
+    assert cache.digest(weights) == hashlib.sha256(b"12").hexdigest()
