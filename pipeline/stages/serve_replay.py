@@ -28,6 +28,8 @@ from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import StageOutput, Store
 
 STAGE = "replay"
+ROOM_BYTES = 64 << 20
+"""Free space demanded first: on a full disk the engine cannot even write why it died."""
 REPLIES, LOG, ENGINE = "replies.jsonl", "server.log", "engine.json"
 
 
@@ -113,4 +115,4 @@ def run(
         replay_settings=replay_settings,
         repeat=repeat,
     )
-    return store.make(STAGE, declared, build, resumable=True)
+    return store.make(STAGE, declared, build, resumable=True, needs_bytes=ROOM_BYTES)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from serving_samples import make_turn
 
-from pipeline.errors import ServerError
+from pipeline.errors import DiskSpaceError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.serving.plan import EnginePlan
 from pipeline.settings import ReplaySettings, Sampling
@@ -75,6 +75,14 @@ def test_kept_replies_of_a_broken_try_are_not_asked_for_again(
     made = run(store, plan, tmp_path)
     lines = [json.loads(line) for line in (made.path / "replies.jsonl").read_text().splitlines()]
     assert [line["reply"]["content"] for line in lines] == ["kept", "reply to b"]
+
+
+def test_no_engine_is_started_on_a_full_disk(
+    fake_plan: Callable[..., EnginePlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve_replay, "ROOM_BYTES", 1 << 60)
+    with pytest.raises(DiskSpaceError, match="stage replay needs"):
+        run(Store(tmp_path / "store"), fake_plan("die_early"), tmp_path)
 
 
 def test_running_engine_must_be_the_planned_one(fake_plan: Callable[..., EnginePlan], tmp_path: Path) -> None:
