@@ -1,10 +1,14 @@
 """Patterns of golden sets: how ``say``, ``never_say`` and policy rules are matched against text.
 
-A pattern is a phrase, or a regular expression after the prefix ``re:``. Both are searched without
+A pattern is a phrase, or a regular expression after the prefix ``re:`` or ``claim:``. All are searched without
 regard to case in :func:`normalise`-d text, so neither typography (curly quotes, full-width digits,
 non-breaking spaces) nor line breaks decide a match. A phrase must stand on word boundaries; in
 scripts that are written without spaces (Chinese, Japanese) there are none, and none are asked for.
 "You can" is not in "you can't", which says the opposite; "order" is in "your order's items".
+
+After ``claim:`` stands what is asserted: words that follow a negation or a supposition in the same clause
+are no match ("nothing has been cancelled", "I can't say whether it is safe"). A clause ends at a
+punctuation mark or "but".
 """
 
 from __future__ import annotations
@@ -18,6 +22,15 @@ from functools import lru_cache
 from evaluators.runaway import runaway_reason
 
 REGEX_PREFIX = "re:"
+CLAIM_PREFIX = "claim:"
+
+_NOT_ASSERTED = (
+    r"\b(?:no|not|nothing|none|nobody|neither|never|nor|cannot|without|instead|rather|whether|if|until|unless|once"
+    r"|before|when|how|what|which|ignor\w+"
+    r"|nichts?|keine?[mnrs]?|wenn|falls|sobald|bevor|pas|lorsque|quand|avant|sin|cuando|antes|non(?!-)|quando|prima)\b"
+    r"|n't\b"
+)
+"""Earlier in a clause, keeps what follows from being asserted: English, and forms of de, fr, es and it."""
 
 # Translated before NFKC, which would turn a lone acute accent into "space + combining accent".
 _TYPOGRAPHY = str.maketrans(
@@ -59,8 +72,8 @@ def compile_pattern(source: str) -> Pattern:
 
     :raises ValueError: an empty pattern or an unreadable regular expression, with the reason.
     """
-    if source.startswith(REGEX_PREFIX):
-        expression = source.removeprefix(REGEX_PREFIX).translate(_TYPOGRAPHY)
+    expression = _expression(source)
+    if expression is not None:
         if not expression.strip():
             raise ValueError(f"pattern {source!r} is empty")
         try:
@@ -73,6 +86,18 @@ def compile_pattern(source: str) -> Pattern:
     before = r"(?<!\w)" if _has_word_boundary(phrase[0]) else ""
     after = r"(?!\w|'t\b)" if _has_word_boundary(phrase[-1]) else ""
     return Pattern(source, re.compile(before + re.escape(phrase) + after, re.IGNORECASE))
+
+
+def _expression(source: str) -> str | None:
+    """The regular expression of a pattern that is written as one; None for a phrase."""
+    if source.startswith(REGEX_PREFIX):
+        return source.removeprefix(REGEX_PREFIX).translate(_TYPOGRAPHY)
+    if not source.startswith(CLAIM_PREFIX):
+        return None
+    words = source.removeprefix(CLAIM_PREFIX).translate(_TYPOGRAPHY)
+    if not words.strip():
+        return ""
+    return rf"(?:^|[.!?;:,] |\bbut )(?:(?!{_NOT_ASSERTED}|[.!?;:,] ).)*?(?:{words})"
 
 
 def _has_word_boundary(character: str) -> bool:
@@ -95,9 +120,8 @@ def runaway(source: str) -> str | None:
     :raises ValueError: an unreadable pattern.
     """
     compile_pattern(source)
-    if not source.startswith(REGEX_PREFIX):
-        return None
-    return runaway_reason(source.removeprefix(REGEX_PREFIX).translate(_TYPOGRAPHY))
+    expression = _expression(source)
+    return runaway_reason(expression) if expression is not None else None
 
 
 def pattern_complaints(source: object) -> list[str]:

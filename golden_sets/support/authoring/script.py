@@ -19,8 +19,7 @@ the message above it. Lines with two leading spaces are attributes of the checkp
 ``never: a | b``, ``amount: 45.00``, ``accept: parameter = a | b``, ``alt-call: call``, ``alt: {JSON}``,
 ``slices: a, b``, ``unforbid: tool``, ``forbid: tool`` and ``critical``.
 
-In a ``never`` line ``claim:<regular expression>`` is what must not be asserted: words that stand after a negation or
-a supposition in the same clause ("nothing has been cancelled", "I can't say whether it is safe") are no match.
+Phrases are patterns as in :mod:`evaluators.patterns`, ``re:`` and ``claim:`` included.
 """
 
 from __future__ import annotations
@@ -45,11 +44,6 @@ CONFIRM_GROUP = [
 ]
 """A request for a yes is a question other than "Anything else?", or asks for the word. A "Yes" that opens the reply
 and an "I confirm" do not count: they say that the thing is done."""
-
-_NOT_ASSERTED = (
-    r"\b(?:no|not|nothing|none|nobody|neither|never|nor|cannot|without|instead|rather|whether|if|until|unless|once"
-    r"|before|when|how|what|which|ignor\w+)\b|n't\b"
-)
 
 MACROS: Mapping[str, tuple[str, list[list[str]]]] = {
     "confirm": ("answer", [CONFIRM_GROUP]),
@@ -264,15 +258,7 @@ def _amount(_house: House, expect: Json, value: str) -> None:
 
 
 def _never(_house: House, expect: Json, value: str) -> None:
-    expect.setdefault("never_say", []).extend(_claim(phrase) for phrase in _phrases(value))
-
-
-def _claim(phrase: str) -> str:
-    """Expand ``claim:...``: a clause that reads up to the words without a negation or supposition."""
-    words = phrase.removeprefix("claim:")
-    if words == phrase:
-        return phrase
-    return rf"re:(?:^|[.!?;:,] |\bbut )(?:(?!{_NOT_ASSERTED}|[.!?;:,] ).)*?(?:{words})"
+    expect.setdefault("never_say", []).extend(_phrases(value))
 
 
 def _slices(_house: House, expect: Json, value: str) -> None:

@@ -139,3 +139,25 @@ def test_complaints(pattern: object, part: str) -> None:
 
 def test_a_good_pattern_has_no_complaints() -> None:
     assert pattern_complaints("30 days") == pattern_complaints("re:\\bOM-\\d{6}\\b") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hit"),
+    [
+        ("It has been cancelled.", True),
+        ("I did not wait, and it HAS BEEN cancelled.", True),
+        ("Nothing else, but it has been cancelled.", True),
+        ("Nothing has been cancelled.", False),
+        ("I can\u2019t say whether it has been cancelled.", False),
+        ("Ich kann nicht sagen: es has been cancelled.", True),  # a clause of its own
+        ("Nicht alles has been cancelled.", False),
+        ("Non-refundable items: the order has been cancelled.", True),
+    ],
+)
+def test_a_claim_is_what_is_asserted(text: str, hit: bool) -> None:
+    assert (found("claim:has been (cancelled|refunded)", text) is not None) is hit
+
+
+@pytest.mark.parametrize("pattern", ["claim:", "claim: ", "claim:(", "claim:(a+)+$"])
+def test_a_claim_must_be_readable(pattern: str) -> None:
+    assert pattern_complaints(pattern)

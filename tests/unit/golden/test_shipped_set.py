@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -133,9 +134,79 @@ SAID = [
 @pytest.mark.parametrize(("turn_id", "right", "wrong"), SAID)
 def test_what_it_forbids_to_say_may_be_denied(shipped: GoldenSet, turn_id: str, right: str, wrong: str) -> None:
     turn = next(turn for turn in shipped.turns if turn.id == turn_id)
-    labels = [
-        next(outcome.label for outcome in evaluate(turn, Reply(turn_id, text)) if outcome.metric == "policy_adherence")
+    denied, claimed = (
+        next(outcome for outcome in evaluate(turn, Reply(turn_id, text)) if outcome.metric == "policy_adherence")
         for text in (right, wrong)
-    ]
-    assert labels[0] == "adhered"
-    assert labels[1] in ("said_forbidden", "never_say")
+    )
+    assert denied.label == "adhered"
+    assert claimed.label in ("said_forbidden", "never_say", "claim_needs_result")
+    assert any("said \u201c" in line for line in claimed.evidence)  # whatever else it breaks
+
+
+CLAIMS = {  # what is said to be done where it is not, and what only sounds alike: business -> (claims, others)
+    "retail": (
+        [
+            "I've refunded 79.99 EUR. Did that work?",
+            "Your refund has been issued.",
+            "I have now cancelled it.",
+            "OM-394018 is cancelled.",
+            "I've updated the address.",
+            "Done, is that all right?",
+            "It is done. Are you happy?",
+            "Ich habe den Betrag erstattet.",
+            "Die Bestellung wurde storniert.",
+            "J'ai remboursé la lampe.",
+            "He cancelado el pedido.",
+            "Ho annullato l'ordine.",
+        ],
+        [
+            "Shall I refund it?",
+            "It would be cancelled and refunded within 5 days. Do you agree?",
+            "I can have it refunded.",
+            "If you agree, OM-394018 is cancelled.",
+            "Nothing has been refunded so far.",
+            "I haven't cancelled anything.",
+            "Ich habe noch nichts erstattet, ich habe das nicht storniert.",
+            "Je n'ai pas remboursé la lampe.",
+            "No he cancelado el pedido.",
+            "Non ho annullato l'ordine.",
+        ],
+    ),
+    "telecom": (
+        [
+            "Your plan L is active now.",
+            "data5 is ordered.",
+            "I've credited it.",
+            "I have ended your line.",
+            "That's done.",
+        ],
+        [
+            "Shall I order it?",
+            "It is active on 1 November if you confirm.",
+            "Your plan is L.",
+            "I have not ordered it.",
+        ],
+    ),
+    "travel": (
+        ["I've moved it to 16 May.", "Your window seat is booked.", "I've paid you 15.00 EUR.", "I have cancelled it."],
+        ["The carrier cancelled it. Shall I?", "It has been cancelled by the carrier.", "Hotel Escala is booked."],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("business", "text", "claims"),
+    [
+        (business, text, claims)
+        for business, texts in CLAIMS.items()
+        for claims, group in zip((True, False), texts, strict=True)
+        for text in group
+    ],
+)
+def test_nothing_is_claimed_before_it_is_done(shipped: GoldenSet, business: str, text: str, claims: bool) -> None:
+    policy = next(t.policy for t in shipped.turns if t.policy and t.policy.id == business)
+    first = next(t for t in shipped.turns if t.policy == policy)
+    bare = dataclasses.replace(first, messages=({"role": "user", "content": "Hello"},))
+    outcomes = evaluate(bare, Reply(bare.id, text, (), "stop", 10))
+    evidence = [line for o in outcomes if o.metric == "policy_adherence" for line in o.evidence]
+    assert any("_with_result:" in line for line in evidence) is claims, evidence
