@@ -4,7 +4,7 @@ PYTHON ?= python3
 MODEL ?= demo
 RECIPE ?= fp8-dynamic
 GATE := .venv/bin/quant-gate
-ARGS ?=
+export MODEL RECIPE GOLDEN SERVING POLICY
 
 .PHONY: help setup gate test test-fast lint ui clean benchmarks
 .DEFAULT_GOAL := help
@@ -12,13 +12,15 @@ ARGS ?=
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 	@echo
-	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [ARGS=--help]   MODEL: demo, demo-raw, a directory, a hub id[@revision], models:/name@alias"
+	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file]"
+	@echo "    MODEL: demo, demo-raw, a directory, a hub id[@revision], models:/name@alias"
 
 setup: ## build the environments that are missing or whose pins changed
 	@$(PYTHON) -m pipeline.environments setup
 
 gate: setup ## quantize MODEL by RECIPE, compare, and answer ACCEPT, REJECT, INCONCLUSIVE or INVALID
-	@$(GATE) run --model '$(MODEL)' --recipe '$(RECIPE)' $(ARGS)
+	@$(GATE) run --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
+	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"}
 
 test: test-fast ## all tests: unit tests first, then those with the real engine
 	.venv/bin/pytest tests/integration

@@ -225,8 +225,11 @@ def doctor_command() -> None:
 @app.command("ui")
 def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000) -> None:
     """Show MLflow's pages on 127.0.0.1 until Ctrl-C."""
-    _console().print(f"Starting MLflow; in half a minute open {ui_address(port)}", highlight=False, soft_wrap=True)
-    raise typer.Exit(subprocess.run(ui_command_line(port), check=False).returncode)
+    _console().print(
+        f"Starting MLflow, which takes up to a minute; then open {ui_address(port)}", highlight=False, soft_wrap=True
+    )
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it, not an accident
+        raise typer.Exit(subprocess.run(ui_command_line(port), check=False).returncode)
 
 
 def main() -> None:

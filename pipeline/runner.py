@@ -152,7 +152,7 @@ class Gate:
                     progress=self.progress,
                     label=f"replay {side}",
                 )
-                self._note(run, output, "server.log", "engine.json")
+                self._note(run, output, "server.log", "engine.json", side=side)
                 return output
 
             self._replies[side] = self._staged(f"replay {side}", work)
@@ -164,7 +164,7 @@ class Gate:
 
         def work(run: StageRun | None) -> StageOutput:
             output = evaluate.run(self.store, self.golden, replies.path, replies.key, side, self.progress)
-            self._note(run, output, "outcomes_summary.json")
+            self._note(run, output, "outcomes_summary.json", side=side)
             return output
 
         return self._staged(f"evaluate {side}", work)
@@ -268,10 +268,10 @@ class Gate:
         with self.tracker.stage(name) as run:
             return work(run)
 
-    def _note(self, run: StageRun | None, output: StageOutput, *files: str) -> None:
+    def _note(self, run: StageRun | None, output: StageOutput, *files: str, side: str = "") -> None:
         """Tell the user and the tracker what a stage made."""
         text = "reused" if output.reused else f"done in {output.seconds:.0f} s"
-        self.progress.say(output.stage, f"{text} ({output.key})")
+        self.progress.say(f"{output.stage} {side}".strip(), f"{text} ({output.key})")
         if run is not None:
             run.output(output)
             run.artifacts(*(output.path / name for name in files))

@@ -240,7 +240,8 @@ def named_file(kind: str, name: str) -> Path:
     known = {path.stem: path for path in sorted((CONFIGS / kind).glob("*.yaml"))}
     if name not in known:
         raise SettingsError(
-            f"unknown {kind} name {name!r}", f"Known: {', '.join(known)}; or give the path of a .yaml file."
+            f"unknown name {name!r}: no such file in configs/{kind}",
+            f"Known: {', '.join(known)}; or give the path of a .yaml file.",
         )
     return known[name]
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from pipeline.errors import Verdict
 from pipeline.reporting import words
 from pipeline.reporting.facts import RunFacts
-from pipeline.reporting.record import DecisionRecord, MetricRow, read_record
+from pipeline.reporting.record import DecisionRecord, MetricRow, Reason, read_record
 
 WIDTH = 80
 NAMES_SHOWN = 10
@@ -43,7 +43,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
             (record.verdict.value, f"bold {_STYLES[record.verdict]}"), "  ", (words.HEADLINES[record.verdict], "bold")
         ),
         _plain(f"{run.recipe} of {run.model}; {words.tested(record)}"),
-        *_section("Why", (reason.text for reason in record.reasons)),
+        *_section("Why", (_why(reason, record) for reason in record.reasons)),
         *_section("Next step", [record.next_step]),
         Text(),
         _metric_table(record),
@@ -54,9 +54,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         ),
         *_section("Risk and gain", [*words.risk(record), words.gain(record)]),
     ]
-    failed = record.critical.failed
-    if failed:
-        parts += _section("Critical turns that the candidate fails", _some(failed))
+    parts += _section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
     caveats = words.caveats(record, run.notes)
     if caveats:
         parts += _section("To bear in mind", caveats)
@@ -73,6 +71,11 @@ def summary_text(decision: Mapping[str, Any], run: RunFacts) -> str:
     console = Console(file=buffer, width=WIDTH, no_color=True, force_terminal=False, legacy_windows=False)
     console.print(summary(decision, run), crop=False)
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+
+
+def _why(reason: Reason, record: DecisionRecord) -> str:
+    """A reason; one that does not argue for the verdict says what it argues for."""
+    return reason.text if reason.verdict == record.verdict else f"(argues for {reason.verdict}) {reason.text}"
 
 
 def _metric_table(record: DecisionRecord) -> Table:

@@ -102,13 +102,13 @@ def test_without_arguments_it_shows_help_and_does_not_end_with_0(end: End) -> No
         (["run", "--model", "nonsense"], "model 'nonsense' not found"),
         (["run", "--model", ""], "model '' not found"),
         (["run", "--model", "./no/such/model"], "model './no/such/model' not found"),
-        (["run", "--recipe", "int5"], "unknown recipes name 'int5'"),
+        (["run", "--recipe", "int5"], "unknown name 'int5': no such file in configs/recipes"),
         (["run", "--recipe", "int5.yaml"], "int5.yaml: cannot read"),
-        (["run", "--serving", "gpu[1]"], "unknown serving name 'gpu[1]'"),
+        (["run", "--serving", "gpu[1]"], "unknown name 'gpu[1]': no such file in configs/serving"),
         (["run", "--policy", "strict:x:.yaml"], "strict:x:.yaml: cannot read"),
         (["run", "--golden", "./no-such-set"], "golden set no-such-set: no such file or directory"),
-        (["evaluate", "--recipe", "int5"], "unknown recipes name 'int5'"),
-        (["decide", "--serving", "nope"], "unknown serving name 'nope'"),
+        (["evaluate", "--recipe", "int5"], "unknown name 'int5': no such file in configs/recipes"),
+        (["decide", "--serving", "nope"], "unknown name 'nope': no such file in configs/serving"),
         (["quantize", "--model", "nonsense"], "model 'nonsense' not found"),
         (["resolve", "--model", "nonsense"], "model 'nonsense' not found"),
     ],
@@ -196,7 +196,7 @@ def test_it_can_be_called_as_a_module(tmp_path: Path) -> None:
     done = process(sys.executable, "-m", "pipeline", "run", "--recipe", "int5", QUANT_GATE_HOME=str(tmp_path))
     out, err = done.communicate(timeout=120)
     assert (done.returncode, out) == (2, "")
-    assert err.startswith("error: unknown recipes name 'int5'\nremedy: ")
+    assert err.startswith("error: unknown name 'int5': no such file in configs/recipes\nremedy: ")
 
 
 def test_quant_gate_is_the_same() -> None:

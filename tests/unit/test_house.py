@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -79,7 +80,14 @@ def test_modules_say_what_they_are_for() -> None:
 def test_make_explains_every_target() -> None:
     if shutil.which("make") is None:
         pytest.skip("needs make")
-    done = subprocess.run(["make", "help"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=PROJECT_ROOT,
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     explained = {line.split()[0] for line in done.stdout.splitlines() if line and not line.startswith(" ")}
     phony = re.search(r"^\.PHONY: (.+)$", (PROJECT_ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     assert phony is not None

@@ -218,10 +218,10 @@ def test_a_recipe_file_of_the_user_goes_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["int5", "", "../gate", "x" * 5000, "fp8-dynamic/"])
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(RecipeError, match="unknown recipes name") as caught:
+    with pytest.raises(RecipeError, match="no such file in configs/recipes") as caught:
         load_recipe(name)
     assert "fp8-dynamic, int4-gptq, int4-rtn, int8-w8a8" in caught.value.remedy
-    with pytest.raises(SettingsError, match="unknown serving name") as other:
+    with pytest.raises(SettingsError, match="no such file in configs/serving") as other:
         load_serving(name)
     assert "Known: default" in other.value.remedy
 
