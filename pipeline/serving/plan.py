@@ -41,7 +41,11 @@ _DISABLED_KERNELS = (
 activations (the third, on processors with AMX) or present on some processors only (the last). Named also in
 ``engine/cpu_fp8``, which another interpreter imports."""
 
-_OURS = {"--model", "--host", "--port", "--uds", "--served-model-name", "--api-key", "--root-path", "--chat-template"}
+_OURS = {
+    *("--model", "--tokenizer", "--revision", "--quantization", "-q", "--load-format", "--config"),
+    *("--host", "--port", "--uds", "--api-key", "--root-path", "--chat-template"),
+}
+"""Flags that decide what is served, how it is reached or where flags come from: not for ``extra_args``."""
 _SECRETS = {"VLLM_API_KEY"}
 _GIB = 2**30
 
@@ -126,9 +130,13 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
             "Set it to 1 in configs/serving, or run on a machine with that many GPUs.",
         )
     template = _template(settings)
-    if taken := sorted(_OURS.intersection(_names(settings.extra_args))):
-        raise SettingsError(f"extra_args: {', '.join(taken)} are set by the gate", "Remove them from extra_args.")
     flags = _flags(settings, device)
+    ours = _OURS.union(_names(flags[: len(flags) - len(settings.extra_args)]))
+    if taken := sorted(ours.intersection(_positive(_names(settings.extra_args)))):
+        raise SettingsError(
+            f"extra_args: {', '.join(taken)} are set by the gate",
+            "Remove them from extra_args; most have a setting of their own in configs/serving.",
+        )
     if settings.extra_args or version != CHECKED_VERSION:
         _check_flags(flags, python, device, store or Store())
     environment = _environment(settings, device)
@@ -289,6 +297,11 @@ def _inherited() -> dict[str, str]:
     """
     unwanted = ("VLLM_", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONHOME")
     return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+
+
+def _positive(names: list[str]) -> set[str]:
+    """The names with their ``--no-`` counterparts taken for the same option, both ways."""
+    return {form for name in names for form in (name, name.replace("--no-", "--", 1), name.replace("--", "--no-", 1))}
 
 
 def _check_flags(flags: tuple[str, ...], python: Path, device: str, store: Store) -> None:

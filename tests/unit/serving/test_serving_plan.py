@@ -131,6 +131,15 @@ def test_flags_of_the_gate_are_not_the_users() -> None:
         make_plan(ServingSettings(extra_args=("--port=1", "--served_model_name", "x")))
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--max-model-len", "--seed=1", "--dtype", "--generation-config", "--no-enforce-eager", "--quantization", "-q"],
+)
+def test_a_flag_with_a_setting_of_its_own_is_not_an_extra(flag: str) -> None:
+    with pytest.raises(SettingsError, match="set by the gate"):
+        make_plan(ServingSettings(enforce_eager=True, extra_args=(flag, "x")))
+
+
 def test_parallelism_needs_gpus() -> None:
     with pytest.raises(SettingsError, match="tensor_parallel_size is 2"):
         make_plan(ServingSettings(tensor_parallel_size=2))
