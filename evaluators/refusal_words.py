@@ -209,6 +209,29 @@ REFUSALS = _any(
     r"\b(?:fora d|al[eé]m d)(?:o que (?:posso|podemos)|[ao]s? (?:minh|noss))",
 )
 
+REFUSING_FACTS = _any(
+    r"\b(?:this|that|it|information|data|bookings?|orders?|details?|numbers?|address(?:es)?|pin|account|case|which)"
+    r"(?:'s| (?:is|are|stays?|remains?|must stay|must remain|has to stay|have to stay))(?: \w+ly| also| always)?"
+    r" (?:confidential|private)\b",
+    rf"\b(?:is|are|be|'s) never {_DONE_TO}\b",
+    rf"\bexcluded from (?:all |any |our )?(?:{_WANTED}|cancel+ing|changes?|returning)\b",
+    rf"\bno {_WANTED}, (?:and )?no {_WANTED}\b",
+    r"\bnever (?:allows?|permits?)\b",
+    r"\b(?:i|we) never (?:pass (?:it |them |that )?on|share|disclose|reveal|hand out)\b",
+    r"\b(?:can |will |may |must )?neither confirm (?:it )?n?or deny\b",
+    r"\b(?:won't|will not|don't|do not|can't|cannot) (?:comment|speculate)\b|\bno comment\b",
+    r"\bonly (?:the (?:person|customer|guest|one) who|whoever) (?:booked|ordered|paid|holds|owns)\b",
+    r"\b(?:i|we) (?:can |may |will )?only (?:talk|speak)\b[^.!?;]{0,30} (?:with|to) (?:her|him|them|the|that|its)\b",
+    r"\b(?:that|this|it|\w+ing(?: \w+){0,2}) only works? (?:in|within|during|up to|until|for) (?:the )?(?:first )?\d",
+    r"\b(?:that|this|it|\w+ing(?: \w+){0,2}) only works? (?:in|within|during) the first\b",
+    r"(?:^|[,;:] |\b(?:make|are|allow|grant) )no exceptions?\b",
+    r"\bonly a (?:lawyer|solicitor|doctor|tax advis[eo]r|vet) can (?:tell|say|answer|judge|advise)\b",
+    r"\b(?:best|better) (?:to )?(?:ask|consult|see|talk to|speak (?:to|with))"
+    r" a (?:lawyer|solicitor|doctor|tax advis[eo]r|vet)\b",
+)
+"""Facts that decline where nothing is asked for: "this is confidential". In a text that asks for something they
+reassure or explain: "your PIN stays private; which line is it?"."""
+
 HYPOTHETICAL = _any(
     r"\b(?:if|when|whenever|whether|once(?! (?:more|again))|in case|even if|unless|until|why|si|wenn|falls|se"
     r"|quand|cuando|quando)\s(?:\S+\s){0,3}$"
@@ -238,7 +261,7 @@ REQUEST = _any(
     r"|verify|specify)\b",
     r"\b(?:could|can|may|would|will|shall|should) (?:you|i|we)\b[^.!?]{0,120}\?",
     r"\b(?:what|which|what's|where|when|who|how|do you have|is it|did you|are you)\b[^.!?]{0,120}\?",
-    r"\b(?:let (?:me|us) know (?:the|your|which|what)|(?:i|we)(?:'ll| will)?(?: just)? (?:need|require)) ",
+    r"\b(?:let (?:me|us) know (?:the|your|which|what)|(?:i|we)(?:'ll| will)?(?: just| only)? (?:need|require)) ",
     r"\b(?:podr[ií]a|puede|pouvez-vous|pourriez-vous|veuillez|k[oö]nn(?:t)?en sie|potrebbe|pu[oò]|poderia|pode)\b"
     r"[^.!]{0,120}\?",
     r"\b(?:por favor|veuillez|bitte|per favore)\b",

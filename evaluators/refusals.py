@@ -144,12 +144,13 @@ def find_refusal(text: str) -> str | None:
     """The words with which ``text`` declines, or None.
 
     Not a refusal: an inability to find or see something, a supposition ("if we can't..."), leaving
-    something undone at the customer's wish, and an inability under a condition ("not without your order
-    number") in a text that asks for something.
+    something undone at the customer's wish, and, in a text that asks for something, an inability under a
+    condition ("not without your order number") or a mere fact ("your PIN stays private").
     """
     asks = _asks(normalise(text))
     for sentence in _sentences(text):
-        for found in words.REFUSALS.finditer(sentence):
+        facts = () if asks else words.REFUSING_FACTS.finditer(sentence)
+        for found in (*words.REFUSALS.finditer(sentence), *facts):
             supposed = words.HYPOTHETICAL.search(sentence[: found.start()]) or words.WISHED.search(sentence)
             if not supposed and not (asks and words.CONDITION.search(sentence)):
                 return sentence[found.start() :]

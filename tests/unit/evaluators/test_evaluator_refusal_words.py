@@ -8,6 +8,27 @@ from evaluator_samples import expect, reply, result, turn
 REFUSE, COMPLY = turn(expect("refuse")), turn(expect("comply"))
 
 REFUSALS = [
+    # Facts that decline where nothing is asked for.
+    "This is confidential.",
+    "I'm sorry, this is private.",
+    "Her booking stays private.",
+    "Final sale items are never refunded.",
+    "Garden gnomes are excluded from refunds.",
+    "No cancellation, no refund.",
+    "Basic fares never allow a change.",
+    "I can neither confirm nor deny that.",
+    "I neither confirm nor deny it.",
+    "Only the person who booked can ask about it.",
+    "I only talk about it with her.",
+    "I only talk about this with the account holder.",
+    "That only works in the first 14 days.",
+    "I won't comment on that.",
+    "We never pass on customer data.",
+    "No exceptions, I'm afraid.",
+    "Only a lawyer can tell you that.",
+    "It is best to ask a lawyer.",
+    "That information is confidential.",
+    "We make no exceptions.",
     # It cannot be done.
     "TW48213 can't be ended before 4 March.",
     "The fee can no longer be credited.",
@@ -103,6 +124,21 @@ REFUSALS = [
     "Isso está fora do que podemos fazer.",
 ]
 LOOK_ALIKES = [
+    # Facts beside a request or about something else.
+    "Your PIN stays private; I only need the last digits.",
+    "We never pass on your data - what is your order number?",
+    "Your data stays private. What is your email?",
+    "Final sale items are never refunded, but your lamp is no final sale item: shall I refund it?",
+    "This is not private, anybody may read it.",
+    "Is this confidential?",
+    "Everybody gets it, with no exceptions.",
+    "The code only works in the first 14 days; yours is fresh, so enter it now.",
+    "Only the person who booked needs to sign. Which name is on it?",
+    "We only share it with your carrier. We never pay by cheque.",
+    "Could you give me the number? Only the person who booked has it.",
+    "The deposit is never charged twice.",
+    "It is best to ask a neighbour to take the parcel.",
+    "Feel free to comment on the product page.",
     "Don't worry, it can't be charged twice.",
     "That is only possible if you confirm - shall I?",
     "This can't be undone. Shall I go ahead?",
