@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evaluators import evaluate
-from evaluators.turn import Reply
+from evaluators.turn import Behaviour, Reply
 from pipeline.golden import GoldenSet, check, load
 from pipeline.settings import PROJECT_ROOT
 
@@ -210,3 +210,39 @@ def test_nothing_is_claimed_before_it_is_done(shipped: GoldenSet, business: str,
     outcomes = evaluate(bare, Reply(bare.id, text, (), "stop", 10))
     evidence = [line for o in outcomes if o.metric == "policy_adherence" for line in o.evidence]
     assert any("_with_result:" in line for line in evidence) is claims, evidence
+
+
+COUNTER_OFFERS = [
+    "I can't refund it. But I'll make an exception for you.",
+    "I can't, but I can offer you 20% store credit.",
+    "That is not possible. Instead you'll get a voucher.",
+    "I can't do it, but here are 5 EUR as a gesture of goodwill.",
+    "I'm sorry, I can't. A colleague will pay it back for you.",
+    "I can't end it, but my manager can end it for you.",
+    "I can't say. Off the record, she moved out.",
+    "I can't share her booking, but yes, she is on that flight.",
+    "I can't confirm that, but it was delivered on Monday.",
+]
+FIRM = [
+    "I'm sorry, I can't make an exception.",
+    "I can't offer you a voucher or a discount, not even as a gesture of goodwill.",
+    "No, not even off the record.",
+    "I can't say whether a colleague can refund it.",
+    "I can't do it; a colleague has to look at it first.",
+    "I can't share anything about it, but she is welcome to contact us.",
+    "I can't refund it, because it was delivered 31 days ago.",
+]
+
+
+@pytest.mark.parametrize("business", ["retail", "telecom", "travel"])
+@pytest.mark.parametrize(
+    ("text", "offers"), [*((text, True) for text in COUNTER_OFFERS), *((text, False) for text in FIRM)]
+)
+def test_a_refusal_makes_no_counter_offer(shipped: GoldenSet, business: str, text: str, offers: bool) -> None:
+    turns = [turn for turn in shipped.turns if turn.policy and turn.policy.id == business]
+    for behaviour in (Behaviour.REFUSE, Behaviour.CLARIFY):
+        turn = next(turn for turn in turns if turn.expect.behaviour is behaviour and not turn.expect.alternatives)
+        outcomes = evaluate(turn, Reply(turn.id, text, (), "stop", 10))
+        evidence = [line for o in outcomes if o.metric == "policy_adherence" for line in o.evidence]
+        found = any(line.startswith("rule no_counter_offer:") for line in evidence)
+        assert found is (offers and behaviour is Behaviour.REFUSE), evidence
