@@ -188,8 +188,20 @@ CLAIMS = {  # what is said to be done where it is not, and what only sounds alik
         ],
     ),
     "travel": (
-        ["I've moved it to 16 May.", "Your window seat is booked.", "I've paid you 15.00 EUR.", "I have cancelled it."],
-        ["The carrier cancelled it. Shall I?", "It has been cancelled by the carrier.", "Hotel Escala is booked."],
+        [
+            "I've moved it to 16 May.",
+            "Your window seat is booked.",
+            "I've paid you 15.00 EUR.",
+            "Ihre Buchung wurde storniert.",
+            "Ich habe KNS-2743 storniert.",
+            "I have cancelled it.",
+        ],
+        [
+            "The carrier cancelled it. Shall I?",
+            "It has been cancelled by the carrier.",
+            "Ihr Flug wurde storniert.",
+            "Hotel Escala is booked.",
+        ],
     ),
 }
 
