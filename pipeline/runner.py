@@ -25,7 +25,7 @@ from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.reporting import RunFacts
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
-from pipeline.serving.replay import prompt_mismatches, read_records
+from pipeline.serving.records import prompt_mismatches, read_records
 from pipeline.settings import (
     CONFIGS,
     PROJECT_ROOT,

@@ -20,7 +20,7 @@ from evaluators.turn import Outcome, Status
 from pipeline.digests import canonical_json
 from pipeline.errors import RecordError
 from pipeline.progress import Progress
-from pipeline.serving.replay import read_replies
+from pipeline.serving.records import read_replies
 from pipeline.store import StageOutput, Store
 
 if TYPE_CHECKING:

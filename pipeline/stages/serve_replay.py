@@ -22,7 +22,8 @@ from pipeline.errors import ReplayError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress, Silent
 from pipeline.serving.plan import EnginePlan
-from pipeline.serving.replay import build_request, replay, request_digest, write_records
+from pipeline.serving.records import write_records
+from pipeline.serving.replay import build_request, replay, request_digest
 from pipeline.serving.server import Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import StageOutput, Store

@@ -16,7 +16,8 @@ from evaluators.turn import Behaviour, Expectation, Turn
 from pipeline.errors import ServerError
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan, _check_flags
-from pipeline.serving.replay import prompt_mismatches, read_records, replay
+from pipeline.serving.records import prompt_mismatches, read_records
+from pipeline.serving.replay import replay
 from pipeline.serving.server import Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import Store

@@ -21,7 +21,7 @@ from pipeline.golden import GoldenSet
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan
-from pipeline.serving.replay import Record
+from pipeline.serving.records import Record
 from pipeline.settings import Recipe
 from pipeline.store import StageOutput, Store
 

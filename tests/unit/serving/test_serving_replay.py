@@ -14,15 +14,8 @@ from serving_samples import TOOL, make_turn
 from evaluators.turn import Reply, ToolCall
 from pipeline.errors import RecordError, ReplayError, ServerError
 from pipeline.serving import replay as module
-from pipeline.serving.replay import (
-    Record,
-    build_request,
-    prompt_mismatches,
-    read_records,
-    read_replies,
-    replay,
-    request_digest,
-)
+from pipeline.serving.records import Record, prompt_mismatches, read_records, read_replies
+from pipeline.serving.replay import build_request, replay, request_digest
 from pipeline.settings import ReplaySettings, Sampling
 
 Serve = Callable[..., FakeServer]
