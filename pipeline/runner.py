@@ -43,6 +43,8 @@ from pipeline.tracking import StageRun, Tracker, download_model_uri
 Side = Literal["baseline", "candidate"]
 Result = TypeVar("Result")
 CALIBRATION = PROJECT_ROOT / "golden_sets" / "calibration"
+SIGNAL_S = 0.5
+"""Seconds after which a waiting main thread looks for signals."""
 SUPPORT = PROJECT_ROOT / "golden_sets" / "support"
 
 
@@ -233,8 +235,12 @@ class Gate:
         # When one side fails the other is of no use any more; what it has is kept.
         with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="gate") as pool, supervised(pool):
             sides = [pool.submit(self._measure_baseline), pool.submit(self._measure_candidate)]
-            for done in concurrent.futures.as_completed(sides):
-                done.result()
+            pending = set(sides)
+            while pending:
+                # With a time limit: a signal that another thread receives is handled only when this one wakes.
+                done, pending = concurrent.futures.wait(pending, SIGNAL_S, concurrent.futures.FIRST_COMPLETED)
+                for side in done:
+                    side.result()
 
     def _measure_baseline(self) -> None:
         try:
