@@ -11,20 +11,14 @@ the system message and the tools themselves, as a user's own log does, and nothi
 
 from __future__ import annotations
 
-import json
 import random
-import re
 import string
-from collections.abc import Iterator
-from typing import Any
 
-from retail_calibration import body
-from script import read_script, write_jsonl
-from travel import HERE, SCRIPTS, house
+from calibrate import fresh, rewrite
+from travel import SCRIPTS, house
 
 SEED = 20242
 PER_TEMPLATE = 3
-OUTPUT = HERE.parent.parent / "calibration" / "travel.jsonl"
 
 PEOPLE = (
     "Amina Toure", "Bjarne Lunde", "Cosima Hahn", "Dmitri Orlov", "Esra Polat", "Femke Bos", "Gustavo Prado",
@@ -41,95 +35,52 @@ HOTELS = ("Hotel Komet", "Pension Ulme", "Casa Azul", "The Old Mill", "Hotel Pon
 DATES = ("1 January", "2 March", "3 April", "11 May", "26 June", "29 July", "31 August", "13 October", "23 November")
 
 
-class Details:
-    """The details of one conversation, drawn once each and then kept."""
-
-    def __init__(self, chance: random.Random, taken: set[str]) -> None:
-        person, other = chance.sample(PEOPLE, 2)
-        digits, wrong, wronger = (f"{number:04d}" for number in chance.sample(range(10_000), 3))
-        date, newdate = chance.sample(DATES, 2)
-        cents = ("00", "20", "30", "45", "60", "75", "90", "99")
-        self.values = {
-            "person": person,
-            "first": person.split()[0],
-            "other": other,
-            "ref": _new_reference(chance, taken),
-            "ref2": _new_reference(chance, taken),
-            "digits": digits,
-            "wrong": wrong,
-            "wronger": wronger,
-            "route": chance.choice(ROUTES),
-            "hotel": chance.choice(HOTELS),
-            "date": date,
-            "newdate": newdate,
-            "price": f"{chance.randint(12, 690)}.{chance.choice(cents)}",
-            "time": f"{chance.randint(5, 22):02d}:{chance.randint(0, 59):02d}",
-            "over24": str(chance.randint(24, 600)),
-            "under24": str(chance.randint(1, 23)),
-            "over72": str(chance.randint(72, 900)),
-            "under72": str(chance.randint(12, 71)),
-            "over12": str(chance.randint(12, 500)),
-            "under12": str(chance.randint(1, 11)),
-            "over4": str(chance.randint(4, 300)),
-            "under4": str(chance.randint(1, 3)),
-            "short": str(chance.randint(5, 59)),
-            "medium": str(chance.randint(60, 119)),
-            "long": str(chance.randint(120, 400)),
-            "age": str(chance.randint(7, 13)),
-            "voucher": f"VC-{chance.randint(40_000, 49_999)}",
-            "case": f"HD-{chance.randint(6_000, 8_999)}",
-        }
+def details(chance: random.Random, taken: set[str]) -> dict[str, str]:
+    """Draw the details of one conversation."""
+    person, other = chance.sample(PEOPLE, 2)
+    digits, wrong, wronger = (f"{number:04d}" for number in chance.sample(range(10_000), 3))
+    date, newdate = chance.sample(DATES, 2)
+    cents = ("00", "20", "30", "45", "60", "75", "90", "99")
+    return {
+        "person": person,
+        "first": person.split()[0],
+        "other": other,
+        "ref": fresh(taken, lambda: _new_reference(chance)),
+        "ref2": fresh(taken, lambda: _new_reference(chance)),
+        "digits": digits,
+        "wrong": wrong,
+        "wronger": wronger,
+        "route": chance.choice(ROUTES),
+        "hotel": chance.choice(HOTELS),
+        "date": date,
+        "newdate": newdate,
+        "price": f"{chance.randint(12, 690)}.{chance.choice(cents)}",
+        "time": f"{chance.randint(5, 22):02d}:{chance.randint(0, 59):02d}",
+        "over24": str(chance.randint(24, 600)),
+        "under24": str(chance.randint(1, 23)),
+        "over72": str(chance.randint(72, 900)),
+        "under72": str(chance.randint(12, 71)),
+        "over12": str(chance.randint(12, 500)),
+        "under12": str(chance.randint(1, 11)),
+        "over4": str(chance.randint(4, 300)),
+        "under4": str(chance.randint(1, 3)),
+        "short": str(chance.randint(5, 59)),
+        "medium": str(chance.randint(60, 119)),
+        "long": str(chance.randint(120, 400)),
+        "age": str(chance.randint(7, 13)),
+        "voucher": f"VC-{chance.randint(40_000, 49_999)}",
+        "case": f"HD-{chance.randint(6_000, 8_999)}",
+    }
 
 
-def _new_reference(chance: random.Random, taken: set[str]) -> str:
-    while True:
-        letters = "".join(chance.choices(string.ascii_uppercase, k=2))
-        reference = f"K{letters}-{chance.randint(1_000, 9_999)}"
-        if reference not in taken:
-            taken.add(reference)
-            return reference
-
-
-def golden_references() -> set[str]:
-    """Every booking reference that the golden scripts mention."""
-    texts = (path.read_text(encoding="utf-8") for path in SCRIPTS.glob("travel-*.txt"))
-    return {reference for text in texts for reference in re.findall(r"K[A-Z]{2}-\d{4}", text)}
-
-
-def fill(template: str, chance: random.Random, details: Details) -> str:
-    """Choose the wordings of a template and put the details in."""
-    worded = re.sub(r"\[\[(.+?)\]\]", lambda found: chance.choice(found[1].split("|")), template)
-    return re.sub(r"<(\w+)>", lambda found: details.values[found[1]], worded)
-
-
-def conversations(system: str, tools: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield all conversations, up to ``PER_TEMPLATE`` of each template; a repetition is left out."""
-    chance, taken, meridove = random.Random(SEED), golden_references(), house()
-    seen: set[str] = set()
-    text = (SCRIPTS / "calibration.txt").read_text(encoding="utf-8")
-    templates = [block for block in re.split(r"\n(?=== )", text) if block.startswith("== ")]
-    for number in range(1, PER_TEMPLATE + 1):
-        for template in templates:
-            script = fill(template, chance, Details(chance, taken))
-            for transcript in read_script(script, "calibration.txt", meridove):
-                said = json.dumps([m["content"] for m in transcript["messages"] if m["role"] == "user"])
-                if said in seen:
-                    continue
-                seen.add(said)
-                yield {
-                    "id": f"{transcript['id']}-{number}",
-                    "messages": [{"role": "system", "content": system}, *transcript["messages"]],
-                    "tools": tools,
-                }
+def _new_reference(chance: random.Random) -> str:
+    letters = "".join(chance.choices(string.ascii_uppercase, k=2))
+    return f"K{letters}-{chance.randint(1_000, 9_999)}"
 
 
 def main() -> None:
     """Rewrite the calibration file."""
-    system = body(HERE.parent / "policies" / "travel.md")
-    tools = json.loads((HERE.parent / "tools" / "travel.json").read_text(encoding="utf-8"))
-    made = list(conversations(system, tools))
-    write_jsonl(made, OUTPUT)
-    print(f"{OUTPUT.name}: {len(made)} conversations")
+    rewrite(house(), SCRIPTS, r"K[A-Z]{2}-\d{4}", details, seed=SEED, per_template=PER_TEMPLATE)
 
 
 if __name__ == "__main__":
