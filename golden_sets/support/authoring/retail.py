@@ -11,23 +11,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from script import House, read_scripts, write_jsonl
+from script import House, read_articles, read_scripts, write_jsonl
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "retail_scripts"
 
 
-def help_articles(path: Path) -> dict[str, dict[str, str]]:
-    """Read help articles: ``key | title`` on one line, the text on the next ones, an empty line between articles."""
-    articles: dict[str, dict[str, str]] = {}
-    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
-        head, *lines = block.splitlines()
-        key, _, title = (part.strip() for part in head.partition("|"))
-        articles[key] = {"title": title, "text": " ".join(lines)}
-    return articles
-
-
-ARTICLES = help_articles(SCRIPTS / "help_articles.txt")
+ARTICLES = read_articles(SCRIPTS / "help_articles.txt")
 
 
 def expand_result(text: str) -> str:

@@ -311,6 +311,16 @@ def _phrases(text: str) -> list[str]:
     return [phrase.strip() for phrase in text.split(" | ")]
 
 
+def read_articles(path: Path) -> dict[str, dict[str, str]]:
+    """Read the articles of a business: ``key | title`` on one line, the text on the next ones, an empty line between articles."""
+    articles: dict[str, dict[str, str]] = {}
+    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
+        head, *lines = block.splitlines()
+        key, _, title = (part.strip() for part in head.partition("|"))
+        articles[key] = {"title": title, "text": " ".join(lines)}
+    return articles
+
+
 def amount_group(amount: str) -> list[str]:
     """The ways to write an amount: with point or comma and, when it is whole, without decimals."""
     whole, _, cents = amount.partition(".")

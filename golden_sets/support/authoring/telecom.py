@@ -10,12 +10,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from retail import help_articles
-from script import House, read_scripts, write_jsonl
+from script import House, read_articles, read_scripts, write_jsonl
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "telecom_scripts"
-ARTICLES = help_articles(SCRIPTS / "help_articles.txt")
+ARTICLES = read_articles(SCRIPTS / "help_articles.txt")
 PLAN_FEES = {"S": "12.00", "M": "19.00", "L": "29.00"}
 CONTRACT_ENDS = ("4 March", "19 April", "27 May", "8 July", "16 August", "23 September", "11 October", "2 December")
 

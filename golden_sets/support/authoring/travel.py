@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from script import House, read_script, write_jsonl
+from script import House, read_articles, read_script, write_jsonl
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "travel_scripts"
@@ -27,17 +27,7 @@ MACROS = {
 }
 
 
-def guide_articles(path: Path) -> dict[str, dict[str, str]]:
-    """Read guide articles: ``key | title`` on one line, the text on the next ones, an empty line between articles."""
-    articles: dict[str, dict[str, str]] = {}
-    for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
-        head, *lines = block.splitlines()
-        key, _, title = (part.strip() for part in head.partition("|"))
-        articles[key] = {"title": title, "text": " ".join(lines)}
-    return articles
-
-
-ARTICLES = guide_articles(SCRIPTS / "guide_articles.txt")
+ARTICLES = read_articles(SCRIPTS / "guide_articles.txt")
 
 
 def expand_result(text: str) -> str:
