@@ -64,10 +64,6 @@ def _console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, emoji=False)
 
 
-def _request(model: str, recipe: str, golden: str, serving: str, policy: Path | None) -> Request:
-    return Request(model, recipe, golden, serving, policy)
-
-
 @contextlib.contextmanager
 def _gate(request: Request) -> Iterator[tuple[Gate, Console]]:
     """The stages of one request; progress goes to stderr, so that stdout holds the result alone."""
@@ -96,7 +92,7 @@ def run_command(
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
     with _no_exit():
         with LiveProgress(_console(stderr=True)) as progress:
-            result = run(_request(model, recipe, golden, serving, policy), Store(), progress)
+            result = run(Request(model, recipe, golden, serving, policy), Store(), progress)
         _console().print(summary(result.decision, result.facts), crop=False)
     raise typer.Exit(result.exit_code)
 
@@ -150,7 +146,7 @@ def replay_command(
     policy: Policy = None,
 ) -> None:
     """Serve one side, replay the golden set through it and print where the replies are."""
-    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
         output = gate.replies(side)
     console.print(escape(str(output.path / "replies.jsonl")), highlight=False, soft_wrap=True)
 
@@ -165,7 +161,7 @@ def evaluate_command(
     policy: Policy = None,
 ) -> None:
     """Score one side's replies (replayed first where missing) and print where the outcomes are."""
-    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
         output = gate.outcomes(side)
     console.print((output.path / "outcomes_summary.json").read_text(encoding="utf-8"), markup=False, highlight=False)
     console.print(escape(str(output.path / "outcomes.jsonl")), highlight=False, soft_wrap=True)
@@ -180,7 +176,7 @@ def decide_command(
     policy: Policy = None,
 ) -> None:
     """Decide (after what is missing was made), print where the record is; exit with the verdict's code."""
-    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
         gate.measure()
         record = gate.decision.path / "decision.json"
     console.print(escape(str(record)), highlight=False, soft_wrap=True)
@@ -196,7 +192,7 @@ def report_command(
     policy: Policy = None,
 ) -> None:
     """Write the HTML report (after what is missing was made); exit with the verdict's code."""
-    with _gate(_request(model, recipe, golden, serving, policy)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
         gate.measure()
         record, page = gate.decision.path / "decision.json", gate.report.path / "report.html"
     console.print(escape(str(page)), highlight=False, soft_wrap=True)

@@ -312,7 +312,7 @@ def _phrases(text: str) -> list[str]:
 
 
 def read_articles(path: Path) -> dict[str, dict[str, str]]:
-    """Read the articles of a business: ``key | title`` on one line, the text on the next ones, an empty line between articles."""
+    """Read a business's articles: ``key | title`` on one line, the text on the next ones, an empty line between."""
     articles: dict[str, dict[str, str]] = {}
     for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
         head, *lines = block.splitlines()
