@@ -20,7 +20,7 @@ _SCALE_BYTES = 2  # llm-compressor keeps scales in the checkpoint's 16-bit type
 _DTYPE_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}
 _IN_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.\d+\.")
 _NO_PROJECTION = re.compile(r"(norm|embed|rotary)", re.IGNORECASE)
-_ROUTER = re.compile(r"(^|\.)(gate|router|shared_expert_gate)(\.|$)")
+ROUTER = re.compile(r"(^|\.)(gate|router|shared_expert_gate)(\.|$)")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out)$")
 
 
@@ -51,10 +51,10 @@ def fit_recipe(recipe: Recipe, checkpoint: Checkpoint) -> FittedRecipe:
         dimension of every quantized layer; names the layers.
     """
     every = list(tensors(checkpoint.path))
-    linear = [tensor for tensor in every if _is_linear(tensor)]
-    routers = sorted({_shape_of_name(_module(t)) for t in linear if _ROUTER.search(_module(t))})
+    linear = [tensor for tensor in every if is_linear(tensor)]
+    routers = sorted({_shape_of_name(_module(t)) for t in linear if ROUTER.search(_module(t))})
     ignore = (*recipe.ignore, *map(_rule_of, routers))
-    chosen = [tensor for tensor in linear if not any(_matches(_module(tensor), rule) for rule in ignore)]
+    chosen = [tensor for tensor in linear if not any(matches(_module(tensor), rule) for rule in ignore)]
     if not chosen:
         raise RecipeError(
             f"recipe {recipe.name}: nothing to quantize in {checkpoint.path}: no linear layer is left by "
@@ -74,7 +74,7 @@ def _module(tensor: Tensor) -> str:
     return tensor.name.removesuffix(".weight")
 
 
-def _is_linear(tensor: Tensor) -> bool:
+def is_linear(tensor: Tensor) -> bool:
     """Whether this is the weight of a linear layer: a matrix of a decoder layer or of the output head."""
     if not tensor.name.endswith(".weight") or len(tensor.shape) != 2:
         return False
@@ -84,7 +84,7 @@ def _is_linear(tensor: Tensor) -> bool:
     return bool(_IN_LAYER.search(module)) and not _NO_PROJECTION.search(module)
 
 
-def _matches(module: str, rule: str) -> bool:
+def matches(module: str, rule: str) -> bool:
     """Whether an ``ignore`` entry names the module, by the rules of compressed-tensors."""
     if rule.startswith("re:"):
         try:
