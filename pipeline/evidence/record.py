@@ -226,6 +226,7 @@ def _metric(result: MetricResult) -> dict[str, Any]:
         else {
             "deciding": limits.deciding,
             "tango": _rounded(limits.tango),
+            "exact": _rounded(limits.exact),
             "tango_clustered": _rounded(limits.tango_clustered),
             "cluster_t": _rounded(limits.cluster_t),
         },

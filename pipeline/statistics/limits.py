@@ -1,4 +1,9 @@
-"""The limits that decide: the strictest of Tango's and the cluster-aware ones, and what would move them."""
+"""The limits that decide: the strictest of Tango's, exact and cluster-aware ones, and what would move them.
+
+Where flips go one way only, the difference is a single binomial rate and Tango's limits are Wilson's, whose
+error rate is off by up to half just there: with no flips in 88 turns a loss of 3 points would be ruled out,
+though it shows itself so in 6.9 % of such runs. Clopper and Pearson's exact limits join in that case.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from pipeline.errors import Verdict
 from pipeline.statistics.clusters import cluster_facts, independent_variance, t_limits
+from pipeline.statistics.exact import at_least, at_most, clopper_pearson_lower, clopper_pearson_upper
 from pipeline.statistics.tango import score, tango_limits
 
 _FARTHEST = 1000.0
@@ -23,6 +29,7 @@ class Limits:
     """One-sided limits of the difference; ``lower`` and ``upper`` are the strictest of the others.
 
     :ivar tango: Tango's limits, turns taken as independent.
+    :ivar exact: Clopper-Pearson limits where flips go one way only, at counts divided by the careful design effect.
     :ivar tango_clustered: Tango's limits at counts divided by the careful design effect, where that exceeds 1.
     :ivar cluster_t: cluster-robust t limits, where scenarios have several turns.
     """
@@ -30,16 +37,17 @@ class Limits:
     lower: float
     upper: float
     tango: tuple[float, float]
+    exact: tuple[float, float] | None
     tango_clustered: tuple[float, float] | None
     cluster_t: tuple[float, float] | None
 
     @property
     def deciding(self) -> str:
         """Which method gave the lower limit."""
-        if self.cluster_t is not None and self.lower == self.cluster_t[0]:
-            return "cluster_t"
-        if self.tango_clustered is not None and self.lower == self.tango_clustered[0]:
-            return "tango_clustered"
+        for name in ("cluster_t", "tango_clustered", "exact"):
+            found: tuple[float, float] | None = getattr(self, name)
+            if found is not None and self.lower == found[0]:
+                return name
         return "tango"
 
 
@@ -88,17 +96,13 @@ class PairedCounts:
     def limits(self, alpha: float) -> Limits:
         """Limits of the true difference, each one-sided at ``alpha``; always within [-1, 1]."""
         plain = tango_limits(self.b, self.c, self.n, alpha)
-        if not self.clustered:
-            return Limits(*plain, plain, None, None)
-        found = [plain]
-        adjusted = None
-        if self.careful_effect > 1:
-            adjusted = tango_limits(*self._effective(), alpha)
-            found.append(adjusted)
-        robust = t_limits(self.difference, self._variance(), self.clusters, alpha)
-        found.append(robust)
+        effective = self._effective()
+        exact = _exact_limits(*effective, alpha)
+        adjusted = tango_limits(*effective, alpha) if self.clustered and self.careful_effect > 1 else None
+        robust = t_limits(self.difference, self._variance(), self.clusters, alpha) if self.clustered else None
+        found = [pair for pair in (plain, exact, adjusted, robust) if pair is not None]
         lower, upper = min(low for low, _ in found), max(high for _, high in found)
-        return Limits(lower, upper, plain, adjusted, robust)
+        return Limits(lower, upper, plain, exact, adjusted, robust)
 
     def loss_p(self, margin: float) -> float:
         """One-sided p-value of "the true difference is at least -margin": small when the loss is larger.
@@ -106,8 +110,11 @@ class PairedCounts:
         It is below alpha exactly when the upper limit at alpha is below -margin.
         """
         found = [float(ndtr(score(self.b, self.c, self.n, -margin)))]
+        b, c, n = self._effective()
+        if c == 0:
+            found.append(at_least(b, n, margin))
         if self.clustered:
-            found.append(float(ndtr(score(*self._effective(), -margin))))
+            found.append(float(ndtr(score(b, c, n, -margin))))
             deviation = math.sqrt(self._variance())
             if self.clusters < 2:
                 found.append(1.0)
@@ -122,17 +129,18 @@ class PairedCounts:
         """
         z = float(-ndtri(alpha))
         tests = [(score(self.b, self.c, self.n, -margin), z)]
+        b, c, n = self._effective()
         if self.clustered:
             if self.clusters < 2:
                 return Verdict.INCONCLUSIVE
-            tests.append((score(*self._effective(), -margin), z))
+            tests.append((score(b, c, n, -margin), z))
             distance, deviation = self.difference + margin, math.sqrt(self._variance())
             statistic = distance / deviation if deviation > 0 else math.copysign(math.inf, distance)
             tests.append((statistic, float(stdtrit(self.clusters - 1, 1 - alpha))))
         if all(statistic >= critical for statistic, critical in tests):
-            return Verdict.ACCEPT
+            return Verdict.ACCEPT if c or at_most(b, n, margin) <= alpha else Verdict.INCONCLUSIVE
         reject = all(statistic < -critical for statistic, critical in tests)
-        return Verdict.REJECT if reject else Verdict.INCONCLUSIVE
+        return Verdict.REJECT if reject and (c or at_least(b, n, margin) < alpha) else Verdict.INCONCLUSIVE
 
     def n_to_decide(self, margin: float, alpha: float) -> int | None:
         """Pairs at which this metric is decided, if more of the same kind come out as these did.
@@ -187,6 +195,16 @@ class PairedCounts:
             b, c = 0.0, c - b
         overfull = max(0.0, b + c - self.n)
         return replace(self, b=b, c=c - overfull) if losses > 0 else replace(self, b=b - overfull, c=c)
+
+
+def _exact_limits(b: float, c: float, n: float, alpha: float) -> tuple[float, float] | None:
+    """Clopper-Pearson limits of the difference where flips go one way only."""
+    if b and c:
+        return None
+    low, high = clopper_pearson_lower(b + c, n, alpha), clopper_pearson_upper(b + c, n, alpha)
+    if not b and not c:
+        return -high, high
+    return (-high, -low) if b else (low, high)
 
 
 def _first(most: int, reached: Callable[[int], bool]) -> int | None:

@@ -6,8 +6,8 @@ power when ``m >= (z_alpha + z_power) * sqrt(f / n)``: the normal approximation 
 Statistics in Medicine 14, 1831-1839) for paired proportions, at a true difference of zero. At alpha 0.05
 and power 0.8 the factor is 1.645 + 0.842 = 2.486.
 
-Few flips do not make a small set powerful: even with none at all Tango's lower limit is
-``-z^2 / (n + z^2)``. Both functions take the worse of the two.
+Few flips do not make a small set powerful: none at all in n turns rule out no loss below
+``1 - alpha^(1/n)`` (Clopper and Pearson). Both functions take the worse of the two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 
 from scipy.special import ndtri
+
+from pipeline.statistics.exact import clopper_pearson_upper
 
 
 def _check(flip_rate: float, alpha: float, power: float, design_effect: float) -> None:
@@ -42,9 +44,8 @@ def minimum_detectable_effect(
     if n == 0:
         return 1.0
     effective = n / design_effect
-    z = float(-ndtri(alpha))
-    asymptotic = (z + float(ndtri(power))) * math.sqrt(flip_rate / effective)
-    return min(1.0, max(asymptotic, z * z / (effective + z * z)))
+    asymptotic = (float(-ndtri(alpha)) + float(ndtri(power))) * math.sqrt(flip_rate / effective)
+    return min(1.0, max(asymptotic, clopper_pearson_upper(0, effective, alpha)))
 
 
 def required_n(
@@ -57,7 +58,6 @@ def required_n(
     _check(flip_rate, alpha, power, design_effect)
     if not 0 < margin <= 1:
         raise ValueError(f"margin is a share above 0, got {margin}")
-    z = float(-ndtri(alpha))
-    asymptotic = ((z + float(ndtri(power))) / margin) ** 2 * flip_rate
-    without_flips = z * z * (1 - margin) / margin
+    asymptotic = ((float(-ndtri(alpha)) + float(ndtri(power))) / margin) ** 2 * flip_rate
+    without_flips = math.log(alpha) / math.log1p(-margin) if margin < 1 else 0.0
     return max(1, math.ceil(max(asymptotic, without_flips) * design_effect - 1e-9))

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from decision_samples import always, constant, make_outcomes, make_policy, make_turns
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
 from evaluators.turn import Outcome, Status, Turn
 from pipeline.errors import Verdict
 from pipeline.statistics.facts import Benefit, Decision, ReasonCode
-from pipeline.statistics.tango import tango_limits
 from pipeline.statistics.verdict import decide
 
 POLICY = make_policy()
@@ -33,20 +32,21 @@ def test_equal_sides_are_accepted() -> None:
     decision = decide(TURNS, make_outcomes(TURNS), make_outcomes(TURNS), POLICY)
     assert (decision.verdict, decision.exit_code) == (Verdict.ACCEPT, 0)
     assert codes(decision) == {ReasonCode.METRICS_HELD}
-    z2 = norm.ppf(0.95) ** 2
-    assert decision.metrics[0].limits.lower == pytest.approx(-z2 / (400 + z2))
+    limits, z2 = decision.metrics[0].limits, norm.ppf(0.95) ** 2
+    assert limits.tango[0] == pytest.approx(-z2 / (400 + z2))
+    assert limits.lower == limits.exact[0] == pytest.approx(-(1 - 0.05 ** (1 / 400)))
     assert decision.flips == () and decision.worst == ()
 
 
 @pytest.mark.parametrize(
-    # Lower limits of b losses in 400 are Wilson's (statsmodels): 6 -> -2.87 %, 7 -> -3.20 %. Upper limits are
-    # roots of the quartic in test_statistics_tango: 17 -> -2.88 %, 18 -> -3.08 %.
+    # Binomial tails (scipy.stats.binom) at a rate of 3 % in 400: P(X <= 6) = 4.3 %, P(X <= 7) = 8.6 %;
+    # P(X >= 18) = 6.0 %, P(X >= 19) = 3.5 %.
     ("losses", "verdict", "code", "exit_code"),
     [
         (6, Verdict.ACCEPT, ReasonCode.METRICS_HELD, 0),
         (7, Verdict.INCONCLUSIVE, ReasonCode.METRIC_UNDECIDED, 20),
-        (17, Verdict.INCONCLUSIVE, ReasonCode.METRIC_UNDECIDED, 20),
-        (18, Verdict.REJECT, ReasonCode.METRIC_LOSS, 10),
+        (18, Verdict.INCONCLUSIVE, ReasonCode.METRIC_UNDECIDED, 20),
+        (19, Verdict.REJECT, ReasonCode.METRIC_LOSS, 10),
     ],
 )
 def test_limits_against_the_margin(losses: int, verdict: Verdict, code: ReasonCode, exit_code: int) -> None:
@@ -69,12 +69,12 @@ def test_n_to_decide_decides() -> None:
     decision = decide(TURNS, make_outcomes(TURNS), make_outcomes(TURNS, lose(*range(8))), POLICY)
     n = decision.metrics[0].n_to_decide
     assert n is not None and n > 400
-    assert tango_limits(8 * n / 400, 0, n)[0] >= -0.03  # the same rates at that n
-    assert tango_limits(8 * (n - 2) / 400, 0, n - 2)[0] < -0.03
+    assert beta.ppf(0.95, 8 * n / 400 + 1, n - 8 * n / 400) <= 0.03  # the same rates at that n
+    assert beta.ppf(0.95, 8 * (n - 2) / 400 + 1, (n - 2) * 392 / 400) > 0.03
     assert str(n) in decision.reasons[0].text and str(n) in decision.next_step
 
 
-@pytest.mark.parametrize("losses", [0, 3, 7, 17, 18, 40])
+@pytest.mark.parametrize("losses", [0, 3, 7, 18, 19, 40])
 def test_flips_to_change_are_exact_and_minimal(losses: int) -> None:
     def verdict(count: int) -> Verdict:
         return decide(TURNS, make_outcomes(TURNS), make_outcomes(TURNS, lose(*range(count))), POLICY).verdict
@@ -426,12 +426,12 @@ def test_a_broken_repeat_is_invalid(repeat: list[Outcome]) -> None:
     assert repeat or decision.metrics[0].noise.flip_rate == 1.0  # nothing compared: the worst is assumed
 
 
-@pytest.mark.parametrize("count", [1, 2, 10, 87])
+@pytest.mark.parametrize("count", [1, 2, 10, 98])
 def test_too_few_turns_never_accept(count: int) -> None:
-    # Tango without flips needs z^2 (1 - 0.03) / 0.03 = 87.5 turns
+    # 0.97^98 = 5.05 %, 0.97^99 = 4.90 %
     turns = make_turns(count)
     assert decide(turns, *[make_outcomes(turns)] * 2, POLICY).verdict is Verdict.INCONCLUSIVE
-    turns = make_turns(88)
+    turns = make_turns(99)
     assert decide(turns, *[make_outcomes(turns)] * 2, POLICY).verdict is Verdict.ACCEPT
 
 

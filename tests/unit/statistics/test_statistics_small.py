@@ -11,6 +11,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+from pipeline.errors import Verdict
 from pipeline.statistics.clusters import cluster_facts, cluster_variance, t_limits
 from pipeline.statistics.exact import clopper_pearson_upper, mcnemar_midp
 from pipeline.statistics.limits import PairedCounts
@@ -77,11 +78,11 @@ def test_minimum_detectable_effect_of_the_specification() -> None:
 
 
 def test_few_flips_do_not_make_a_small_set_powerful() -> None:
-    # Tango without flips: 1.645^2 / (40 + 1.645^2) = 0.0634
-    assert minimum_detectable_effect(40, 0.0) == pytest.approx(0.0634, abs=5e-5)
+    # No flip in 40: 1 - 0.05^(1/40) = 0.0722
+    assert minimum_detectable_effect(40, 0.0) == pytest.approx(0.0722, abs=5e-5)
     assert minimum_detectable_effect(0, 0.02) == 1.0
-    assert tango_limits(0, 0, required_n(0.03, 0.0))[0] >= -0.03
-    assert tango_limits(0, 0, required_n(0.03, 0.0) - 1)[0] < -0.03
+    assert required_n(0.03, 0.0) == 99  # 0.97^98 = 5.05 %, 0.97^99 = 4.90 %
+    assert required_n(1.0, 0.0) == 1
 
 
 def test_required_n_by_hand() -> None:
@@ -140,17 +141,46 @@ def test_design_effect_by_hand() -> None:
 
 
 def test_without_flips_clusters_count_as_if_their_turns_always_agree() -> None:
-    counts = PairedCounts.of(np.zeros(120), np.repeat(np.arange(40), 3))
+    limits = PairedCounts.of(np.zeros(120), np.repeat(np.arange(40), 3)).limits(0.05)
     z2 = stats.norm.ppf(0.95) ** 2
-    assert counts.limits(0.05).lower == pytest.approx(-z2 / (40 + z2))  # 40 scenarios, not 120 turns
-    assert counts.limits(0.05).deciding == "tango_clustered"
+    assert limits.tango_clustered[0] == pytest.approx(-z2 / (40 + z2))  # 40 scenarios, not 120 turns
+    assert limits.lower == limits.exact[0] == pytest.approx(-(1 - 0.05 ** (1 / 40)))
+    assert limits.deciding == "exact"
 
 
 def test_one_turn_per_scenario_is_tango_alone() -> None:
     differences = np.array([-1.0] * 5 + [1.0] * 2 + [0.0] * 93)
     limits = PairedCounts.of(differences, np.arange(100)).limits(0.05)
     assert (limits.lower, limits.upper) == tango_limits(5, 2, 100)
-    assert limits.cluster_t is None
+    assert limits.cluster_t is None and limits.exact is None
+
+
+@pytest.mark.parametrize(("lost", "gained"), [(0, 0), (5, 0), (0, 5), (100, 0)])
+def test_flips_of_one_kind_are_one_binomial_rate(lost: int, gained: int) -> None:
+    # statsmodels' "beta" interval is Clopper and Pearson's
+    flips = lost + gained
+    low, high = proportion_confint(flips, 100, alpha=0.1, method="beta")
+    differences = np.repeat([-1.0, 1.0, 0.0], [lost, gained, 100 - flips])
+    limits = PairedCounts.of(differences, np.arange(100)).limits(0.05)
+    expected = {(0, 0): (-high, high), (0, 5): (low, high)}.get((lost, gained), (-high, -low))
+    assert limits.exact == pytest.approx(expected)
+    assert limits.lower == min(limits.exact[0], limits.tango[0])
+    assert limits.upper == max(limits.exact[1], limits.tango[1])
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.0005, 0.001, 0.0025, 0.005, 0.01])
+@pytest.mark.parametrize("n", [88, 133, 263, 600])
+def test_exact_error_rates_of_independent_turns(n: int, gain: float) -> None:
+    # Every outcome of n turns with its probability when the true loss is exactly the margin: no simulation.
+    margin = 0.03
+    shares = {Verdict.ACCEPT: 0.0, Verdict.REJECT: 0.0, Verdict.INCONCLUSIVE: 0.0}
+    for b in range(int(stats.binom.ppf(1 - 1e-7, n, margin + gain)) + 1):
+        for c in range(int(stats.binom.ppf(1 - 1e-7, n, gain)) + 1):
+            chance = stats.multinomial.pmf([b, c, n - b - c], n, [margin + gain, gain, 1 - margin - 2 * gain])
+            shares[PairedCounts(n, b, c, n).verdict(margin, 0.05)] += chance
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-5)
+    assert shares[Verdict.ACCEPT] <= 0.05
+    assert shares[Verdict.REJECT] <= 0.065  # Tango's limits: skewness is not allowed for on this side
 
 
 def test_one_scenario_proves_nothing() -> None:
@@ -163,7 +193,7 @@ def test_the_strictest_limit_decides() -> None:
         counts = PairedCounts.of(*_clustered(seed, 60))
         limits = counts.limits(0.05)
         assert limits.cluster_t is not None and limits.tango_clustered is not None
-        every = [limits.tango, limits.tango_clustered, limits.cluster_t]
+        every = [limits.tango, limits.exact or limits.tango, limits.tango_clustered, limits.cluster_t]
         assert limits.lower == min(low for low, _ in every)
         assert limits.upper == max(high for _, high in every)
 
@@ -203,7 +233,7 @@ def test_repeated_sampling_of_one_sample_is_the_paired_case() -> None:
     candidate = [[i >= 4] for i in range(50)]
     counts = rate_counts(baseline, candidate, [f"s{i}" for i in range(50)])
     assert (counts.n, counts.b, counts.c) == (50, 4, 0)
-    assert rate_limits(baseline, candidate, [f"s{i}" for i in range(50)]).lower == tango_limits(4, 0, 50)[0]
+    assert rate_limits(baseline, candidate, [f"s{i}" for i in range(50)]).tango == tango_limits(4, 0, 50)
 
 
 def test_repeated_sampling_by_hand() -> None:
