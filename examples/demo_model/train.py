@@ -1,0 +1,246 @@
+"""Trains the demo model's adapter on a CPU.
+
+Run it with the training environment (see README.md)::
+
+    python examples/demo_model/train.py --base CHECKPOINT --output WORK --steps 1200
+
+``CHECKPOINT`` is what ``quant-gate resolve --model demo-raw`` prints. The adapter is written in peft's format to
+``WORK/adapter`` every ``--save-every`` steps and at the end, with the state of the optimizer beside it: the same
+command goes on after an interruption. ``WORK/log.jsonl`` holds the learning curve.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from generate import BUSINESSES, HERE, conversations
+from llama import LINEARS, Batch, LoraLlama
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
+
+RANK, ALPHA = 16, 32
+BATCH_TOKENS = 4096
+"""Tokens of a batch's rows with their padding: about 16 conversations that share one system message."""
+POOL = 96
+"""Conversations that are sorted by length together: little padding, yet batches of mixed kinds."""
+CALIBRATION = HERE.parent.parent / "golden_sets" / "calibration"
+VALIDATION_EVERY_NTH = 6
+"""Every sixth calibration conversation (other templates than ours) measures the loss on wordings never trained on."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """Token ids of the shared beginning and of the rest, and which of the rest are the assistant's."""
+
+    prefix: tuple[int, ...]
+    row: tuple[int, ...]
+    scored: tuple[bool, ...]
+
+
+class Renderer:
+    """Turns conversations into examples with the demo model's chat template."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+        self.template = (HERE / "chat_template.jinja").read_text(encoding="utf-8")
+        self._prefixes: dict[str, tuple[int, ...]] = {}
+
+    def example(self, conversation: dict[str, Any]) -> Example:
+        """Tokenize one conversation; its beginning is shared where it has tools."""
+        messages, tools = conversation["messages"], conversation["tools"] or None
+        start = self._render(messages[:1], tools) if tools and messages[0]["role"] == "system" else ""
+        text = self._render(messages, tools)
+        assert text.startswith(start)
+        if start not in self._prefixes:
+            self._prefixes[start] = tuple(self.tokenizer(start)["input_ids"]) if start else ()
+        rest = text[len(start) :]
+        encoded = self.tokenizer(rest, return_offsets_mapping=True)
+        spans = list(_assistant_spans(rest))
+        scored = tuple(any(a <= begin < b for a, b in spans) for begin, _ in encoded["offset_mapping"])
+        return Example(self._prefixes[start], tuple(encoded["input_ids"]), scored)
+
+    def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(messages, tools=tools, chat_template=self.template, tokenize=False)
+        )
+
+
+def _assistant_spans(text: str) -> Iterator[tuple[int, int]]:
+    opening, closing = "<|im_start|>assistant\n", "<|im_end|>"
+    at = text.find(opening)
+    while at >= 0:
+        begin = at + len(opening)
+        end = text.index(closing, begin) + len(closing)
+        yield begin, end
+        at = text.find(opening, end)
+
+
+def batches(examples: Sequence[Example], chance: random.Random, padding: int) -> list[Batch]:
+    """Batches of examples with the same beginning and like length, in random order."""
+    by_prefix: dict[tuple[int, ...], list[Example]] = {}
+    for example in examples:
+        by_prefix.setdefault(example.prefix, []).append(example)
+    made = []
+    for prefix, group in by_prefix.items():
+        group = chance.sample(group, len(group))
+        for start in range(0, len(group), POOL):
+            pending: list[Example] = []
+            for example in sorted(group[start : start + POOL], key=lambda example: len(example.row)):
+                if pending and len(example.row) * (len(pending) + 1) > BATCH_TOKENS:
+                    made.append(_batch(prefix, pending, padding))
+                    pending = []
+                pending.append(example)
+            made.append(_batch(prefix, pending, padding))
+    chance.shuffle(made)
+    return made
+
+
+def _batch(prefix: tuple[int, ...], examples: list[Example], padding: int) -> Batch:
+    length = max(len(example.row) for example in examples)
+    rows = torch.full((len(examples), length), padding)
+    scored = torch.zeros(len(examples), length, dtype=torch.bool)
+    for at, example in enumerate(examples):
+        rows[at, : len(example.row)] = torch.tensor(example.row)
+        scored[at, : len(example.row)] = torch.tensor(example.scored)
+    return Batch(torch.tensor(prefix, dtype=torch.long), rows, scored)
+
+
+def learning_rate(step: int, *, peak: float, warmup: int, steps: int, decay: int) -> float:
+    """Linear warm-up, constant, then linear decay over the last ``decay`` steps (warmup-stable-decay, Hu et al. 2024)."""
+    return peak * min(1.0, (step + 1) / warmup, max(0.02, (steps - step) / decay))
+
+
+def save(model: LoraLlama, folder: Path) -> None:
+    """Write the adapter in peft's format, BF16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for name, (a, b) in model.adapter.items():
+        tensors[f"base_model.model.{name}.lora_A.weight"] = a.detach().to(torch.bfloat16).contiguous()
+        tensors[f"base_model.model.{name}.lora_B.weight"] = b.detach().to(torch.bfloat16).contiguous()
+    scratch = folder / "adapter_model.safetensors.part"
+    save_file(tensors, scratch, metadata={"format": "pt"})
+    os.replace(scratch, folder / "adapter_model.safetensors")
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": RANK,
+        "lora_alpha": ALPHA,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": list(LINEARS),
+        "inference_mode": True,
+        "base_model_name_or_path": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def validate(model: LoraLlama, held: Sequence[Batch]) -> float:
+    """Mean loss a scored token of the validation batches."""
+    total = count = 0.0
+    with torch.no_grad():
+        for batch in held:
+            tokens = int(batch.scored[:, 1:].sum())
+            total += model.loss(batch).item() * tokens
+            count += tokens
+    return total / count
+
+
+def main() -> None:
+    """Train, log and save."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", type=Path, required=True, help="BF16 checkpoint of demo-raw")
+    parser.add_argument("--output", type=Path, required=True, help="folder for adapter, optimizer state and log")
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--decay", type=int, default=300, help="steps of the final decay of the learning rate")
+    parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
+    parser.add_argument("--per-template", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--save-every", type=int, default=50)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+
+    model = LoraLlama(
+        load_file(options.base / "model.safetensors"),
+        json.loads((options.base / "config.json").read_text(encoding="utf-8")),
+        rank=RANK,
+        scale=ALPHA / RANK,
+        seed=options.seed,
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)
+    first, state = 0, options.output / "state.pt"
+    if state.exists():
+        kept = torch.load(state)
+        first = kept["step"]
+        optimizer.load_state_dict(kept["optimizer"])
+        with torch.no_grad():
+            for tensor, value in zip(model.parameters(), kept["parameters"], strict=True):
+                tensor.copy_(value)
+        print(f"going on after step {first}", flush=True)
+    options.output.mkdir(parents=True, exist_ok=True)
+
+    render = Renderer(options.base)
+    padding = render.tokenizer.pad_token_id or 0
+    examples = [
+        render.example(conversation)
+        for business in BUSINESSES
+        for conversation in conversations(business, seed=options.seed, per_template=options.per_template)
+    ]
+    chance = random.Random(options.seed)
+    held = [
+        render.example(json.loads(line))
+        for business in BUSINESSES
+        for line in (CALIBRATION / f"{business}.jsonl").read_text(encoding="utf-8").splitlines()[::VALIDATION_EVERY_NTH]
+    ]
+    validation = batches(held, chance, padding)
+    print(f"{len(examples)} conversations, {sum(len(example.row) for example in examples)} tokens", flush=True)
+
+    stream: list[Batch] = []
+    seen = 0
+    began = time.monotonic()
+    with (options.output / "log.jsonl").open("a", encoding="utf-8") as log:
+        for step in range(options.steps):
+            if not stream:
+                stream = batches(examples, chance, padding)
+                print(f"an epoch is {len(stream)} steps", flush=True)
+            batch = stream.pop()
+            if step < first:
+                continue
+            rate = learning_rate(step, peak=options.rate, warmup=20, steps=options.steps, decay=options.decay)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss = model.loss(batch)
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            if not torch.isfinite(norm):
+                raise SystemExit(f"step {step}: the gradient is not finite")
+            optimizer.step()
+            optimizer.zero_grad()
+            seen += len(batch.prefix) + batch.rows.numel()
+            entry = {"step": step + 1, "loss": round(loss.item(), 4), "rate": rate, "norm": round(norm.item(), 3)}
+            entry |= {"tokens_per_s": round(seen / (time.monotonic() - began), 1), "rows": len(batch.rows)}
+            done = step + 1 == options.steps
+            if done or (step + 1) % options.save_every == 0:
+                entry["validation"] = round(validate(model, validation), 4)
+                save(model, options.output / "adapter")
+                scratch = state.with_suffix(".part")
+                parameters = [tensor.detach() for tensor in model.parameters()]
+                torch.save({"step": step + 1, "optimizer": optimizer.state_dict(), "parameters": parameters}, scratch)
+                os.replace(scratch, state)
+            log.write(json.dumps(entry) + "\n")
+            log.flush()
+            if done or (step + 1) % 10 == 0:
+                print(json.dumps(entry), flush=True)
+
+
+if __name__ == "__main__":
+    main()
