@@ -25,6 +25,7 @@ class Severity(StrEnum):
 CHECKS: Mapping[str, tuple[Severity, str]] = MappingProxyType(
     {
         # --- files and headers
+        "file-unreadable": (Severity.FATAL, "a JSON file of the candidate cannot be read"),
         "weights-damaged": (Severity.FATAL, "a weight file is cut short, overlaps itself or has no readable header"),
         "weights-index": (Severity.FATAL, "the index and the weight files name different tensors"),
         "weights-stray": (Severity.WARNING, "weight files that the index does not name"),

@@ -1,0 +1,140 @@
+"""Runs every check on a candidate and its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluators.turn import Turn
+from pipeline.errors import ModelError
+from pipeline.inspection import configs, coverage, hardware, layout, scales, templates, tokens, values
+from pipeline.inspection.artifact import Artifact, read_json, split_experts
+from pipeline.inspection.findings import Finding, Severity, finding, gravest_first
+from pipeline.inspection.hardware import Hardware
+from pipeline.inspection.schemes import Declared, UnknownScheme, read_declared
+from pipeline.inspection.tensors import Tensors
+from pipeline.progress import Progress, Silent
+from pipeline.quantizers.checkpoint import weight_files
+
+STAGE = "inspect"
+FETCH = "Fetch or copy the checkpoint again."
+
+
+def inspect_artifact(
+    candidate: Path,
+    baseline: Path,
+    *,
+    hardware_targets: Hardware,
+    turns: Sequence[Turn] = (),
+    intended: Iterable[str] | None = None,
+    template_override: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[Finding, ...]:
+    """Everything that is wrong with a candidate, the gravest first.
+
+    Reads both checkpoints once; nothing is loaded whole and nothing is run but chat templates, sandboxed.
+
+    :param turns: golden turns, whose prompts must come out equal.
+    :param intended: modules that the recipe was to quantize, where a recipe is known.
+    :param template_override: text of the chat template that the serving settings name.
+    :raises ModelError: there is no such candidate, or the *baseline* cannot be read.
+    """
+    if not candidate.is_dir():
+        raise ModelError(f"candidate {candidate}: no such directory", "Give the directory that holds config.json.")
+    found: list[Finding] = []
+    config = _guarded(found, lambda: read_json(candidate / "config.json"), {})
+    if not config and not found:
+        found.append(finding("file-unreadable", "config.json", "there is no config.json, or it is empty", FETCH))
+    files = _guarded(found, lambda: weight_files(candidate), [], "weights-index")
+    declared = _declared(found, candidate, config)
+    with Tensors(files) as mine, Tensors(weight_files(baseline)) as theirs:
+        split_experts(theirs, mine)
+        artifact = Artifact(
+            candidate,
+            baseline,
+            config,
+            read_json(baseline / "config.json"),
+            mine,
+            theirs,
+            declared,
+            None if intended is None else frozenset(intended),
+        )
+        texts = [str(message.get("content") or "") for turn in turns for message in turn.messages]
+        if mine:
+            _extend(found, _weights(artifact, hardware_targets, progress or Silent()))
+        _extend(found, configs.model_config(artifact))
+        _extend(found, configs.generation(artifact))
+        _extend(found, configs.processors(artifact))
+        _extend(found, tokens.tokenizer_files(artifact))
+        _extend(found, tokens.special_tokens(artifact))
+        _extend(found, tokens.token_ids(artifact, texts))
+        _extend(found, templates.chat_template(artifact, turns, template_override))
+    return gravest_first(found)
+
+
+def _weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Iterator[Finding]:
+    damage = list(layout.files(artifact.tensors, artifact.candidate))
+    yield from damage
+    yield from layout.tensors_present(artifact)
+    yield from layout.shapes(artifact)
+    yield from layout.size(artifact)
+    for check in (coverage.declared_modules, coverage.intended_modules, coverage.experts, coverage.protected):
+        yield from check(artifact)
+    yield from coverage.fused(artifact)
+    yield from coverage.dtypes(artifact)
+    yield from hardware.kernels(artifact, targets)
+    yield from hardware.groups(artifact, targets)
+    if any(found.check == "weights-damaged" for found in damage):
+        return  # the rest reads what the headers promise
+    yield from layout.tied_head(artifact)
+    yield from scales.fused_scales(artifact)
+    yield from scales.kv_cache_scales(artifact)
+    yield from values.values(artifact, lambda done, total: progress.advance(STAGE, done, total))
+
+
+def _declared(found: list[Finding], candidate: Path, config: dict[str, Any]) -> Declared | None:
+    """What the candidate declares: in its config, or in the files that older tools wrote."""
+    said = config.get("quantization_config") or config.get("compression_config")
+    for name in ("quantize_config.json", "quant_config.json"):
+        if said is None and (candidate / name).is_file():
+            said = _guarded(found, lambda name=name: read_json(candidate / name), {})  # type: ignore[misc]
+            said.setdefault("quant_method", "gptq" if name == "quantize_config.json" else "awq")
+    if not said:
+        text = "config.json declares no quantization: the engine would read the weights as unquantized"
+        found.append(finding("scheme-missing", "config.json", text, "Save the quantized model with its config."))
+        return None
+    try:
+        declared = read_declared(said)
+    except UnknownScheme as unknown:
+        text = f"{unknown} is not known here: scales and values were not looked at"
+        found.append(
+            finding("scheme-unknown", "config.json", text, "Rely on the replays, or extend pipeline/inspection.")
+        )
+        return None
+    if declared.transformed:
+        text = "weights were rotated (transform_config): they were not compared with the baseline's"
+        found.append(finding("scheme-unknown", "config.json", text, "Rely on the replays."))
+    return declared
+
+
+def _extend(found: list[Finding], check: Iterator[Finding]) -> None:
+    """Add what a check finds; a file of the candidate that it cannot read is a finding too."""
+    try:
+        found.extend(check)
+    except ModelError as error:
+        found.append(finding("file-unreadable", "checkpoint", error.message, error.remedy or FETCH))
+    except UnknownScheme as error:
+        found.append(
+            finding(
+                "scheme-unknown", "config.json", f"{error}", "Correct quantization_config.", severity=Severity.FATAL
+            )
+        )
+
+
+def _guarded(found: list[Finding], read: Callable[[], Any], default: Any, check: str = "file-unreadable") -> Any:
+    try:
+        return read()
+    except ModelError as error:
+        found.append(finding(check, "checkpoint", error.message, error.remedy))
+        return default
