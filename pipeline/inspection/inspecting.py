@@ -61,7 +61,7 @@ def inspect_artifact(
             None if intended is None else frozenset(intended),
         )
         texts = [str(message.get("content") or "") for turn in turns for message in turn.messages]
-        if mine:
+        if files:
             _extend(found, _weights(artifact, hardware_targets, progress or Silent()))
         _extend(found, configs.model_config(artifact))
         _extend(found, configs.generation(artifact))
