@@ -1,0 +1,100 @@
+"""Checkpoint-level faults on a tiny candidate: each is found by the check that it names, and touches nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from selftest_samples import make_turn
+
+from pipeline.inspection import CHECKS, Severity, inspect_artifact, load_hardware
+from pipeline.selftest.catalogue import Fault, faults
+from pipeline.selftest.copies import Copy, Weight, read_weights
+
+MakeCandidate = Callable[[str], tuple[Path, Path]]
+SCHEMES = {"fp8-dynamic": "fp8", "int4-rtn": "int4"}
+INSPECTED = [fault for fault in faults("checkpoint") if fault.caught_by.startswith("inspect ")]
+
+
+def decisive(candidate: Path, baseline: Path) -> set[str]:
+    found = inspect_artifact(
+        candidate, baseline, hardware_targets=load_hardware(), turns=[make_turn(n) for n in range(3)]
+    )
+    return {finding.check for finding in found if finding.severity in (Severity.FATAL, Severity.PARITY)}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values())
+def test_the_sound_candidate_has_no_finding(make_candidate: MakeCandidate, scheme: str) -> None:
+    baseline, candidate = make_candidate(scheme)
+    assert decisive(candidate, baseline) == set()
+
+
+@pytest.mark.parametrize("fault", INSPECTED, ids=lambda fault: fault.name)
+def test_the_named_check_finds_it(fault: Fault, make_candidate: MakeCandidate, tmp_path: Path) -> None:
+    baseline, candidate = make_candidate(SCHEMES[getattr(fault.module, "RECIPE", "fp8-dynamic")])
+    before = {file.name: file.read_bytes() for file in candidate.iterdir()}
+    copy = Copy.of(candidate, baseline, tmp_path / "copy")
+    fault.module.edit(copy)
+    check = fault.caught_by.removeprefix("inspect ")
+    assert check in CHECKS
+    assert check in decisive(copy.path, baseline)
+    assert {file.name: file.read_bytes() for file in candidate.iterdir()} == before
+
+
+def test_a_copy_takes_no_room(make_candidate: MakeCandidate, tmp_path: Path) -> None:
+    baseline, candidate = make_candidate("fp8")
+    copy = Copy.of(candidate, baseline, tmp_path / "copy")
+    for file in candidate.iterdir():
+        assert file.stat().st_ino == (copy.path / file.name).stat().st_ino
+
+
+def test_an_edit_that_changes_nothing_is_refused(make_candidate: MakeCandidate, tmp_path: Path) -> None:
+    copy = Copy.of(*reversed(make_candidate("fp8")), tmp_path / "copy")
+    with pytest.raises(ValueError, match=r"config\.json: nothing to spoil"):
+        copy.edit_json("config.json", lambda config: config.update(architectures=config["architectures"]))
+
+
+def test_weights_are_written_as_the_format_wants(tmp_path: Path) -> None:
+    tensors = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": np.array([1, -2], np.int64),
+        "c": np.ones(3, np.float16),
+    }
+    folder = tmp_path / "source"
+    folder.mkdir()
+    save_file(tensors, folder / "model.safetensors")
+    copy = Copy.of(folder, folder, tmp_path / "copy")
+
+    def add(weights: dict[str, Weight]) -> None:
+        weights["d"] = Weight("I8", np.array([[7]], np.int8))
+
+    copy.edit_weights(add)
+    with safe_open(copy.path / "model.safetensors", framework="numpy") as handle:
+        assert set(handle.keys()) == {"a", "b", "c", "d"}
+        for name, values in tensors.items():
+            assert handle.get_tensor(name).dtype == values.dtype
+            np.testing.assert_array_equal(handle.get_tensor(name), values)
+        np.testing.assert_array_equal(handle.get_tensor("d"), [[7]])
+    assert "d" not in json.dumps(list(read_weights(folder / "model.safetensors")))
+
+
+@pytest.mark.parametrize(
+    ("value", "bits"),
+    [  # bfloat16: 8 bits of exponent, 7 of mantissa
+        (1.0, 0x3F80),
+        (-2.5, 0xC020),
+        (1.00390625, 0x3F80),  # half way between 0x3F80 and 0x3F81: to even
+        (1.01171875, 0x3F82),  # half way between 0x3F81 and 0x3F82: to even
+        (1.005, 0x3F81),
+        (float("nan"), 0x7FC0),
+    ],
+)
+def test_bfloat16_is_rounded_to_nearest_even(value: float, bits: int) -> None:
+    weight = Weight("BF16", np.zeros(1, "<u2"))
+    weight.values = np.array([value], np.float32)
+    assert weight.raw.tolist() == [bits]
