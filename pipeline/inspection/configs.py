@@ -64,7 +64,7 @@ def model_config(artifact: Artifact) -> Iterator[Finding]:
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Keys with those of ``text_config`` and the like by their path."""
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, dict) and key.endswith("_config") and key != "quantization_config":
             flat |= {f"{key}.{inner}": setting for inner, setting in value.items()}

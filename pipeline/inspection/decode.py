@@ -101,4 +101,5 @@ def float8(dtype: str) -> Floats:
         values[top & (byte & 7 == 7)] = np.nan
     else:
         values[top] = np.where(mantissa[top] > 0, np.nan, np.inf)
-    return np.where(byte & 128, -values, values).astype(np.float32)
+    signed: Floats = np.where(byte & 128, -values, values).astype(np.float32)
+    return signed

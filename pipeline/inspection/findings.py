@@ -8,6 +8,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+from pipeline.errors import Verdict
+
 
 class Severity(StrEnum):
     """What a finding argues for, the gravest first."""
@@ -20,6 +22,11 @@ class Severity(StrEnum):
     """Worth knowing; it decides nothing."""
     NOTE = "note"
     """What was not looked at, and why."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What findings of this severity argue for; None where they decide nothing."""
+        return {Severity.FATAL: Verdict.REJECT, Severity.PARITY: Verdict.INVALID}.get(self)
 
 
 CHECKS: Mapping[str, tuple[Severity, str]] = MappingProxyType(
@@ -76,8 +83,6 @@ CHECKS: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "config-differs": (Severity.PARITY, "model settings that change the arithmetic differ"),
         "processor-missing": (Severity.FATAL, "processor files of the baseline are missing"),
         # --- the running server
-        "server-prompts": (Severity.PARITY, "the servers read other prompts of the same requests"),
-        "server-flags": (Severity.PARITY, "the engine runs with other settings than asked for, or than the other side"),
         "server-log": (Severity.WARNING, "the server's log tells of a fallback, a missing scale or an ignored flag"),
         "server-canary": (Severity.FATAL, "a canary prompt is not answered with text"),
     }

@@ -60,7 +60,8 @@ def files(tensors: Tensors, folder: Path) -> Iterator[Finding]:
 
 def tensors_present(artifact: Artifact) -> Iterator[Finding]:
     """Every tensor of the baseline is there, as it was or quantized, and nothing else is."""
-    missing, extra_layers = [], []
+    missing: list[str] = []
+    extra_layers: list[str] = []
     for name, tensor in artifact.baseline_tensors.items():
         module = name.rpartition(".")[0]
         if name in artifact.tensors or _DERIVED.search(name):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import jinja2
@@ -16,6 +17,7 @@ import jinja2.ext
 import jinja2.nodes
 import jinja2.parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer
 
 from evaluators.turn import Turn
 from pipeline.errors import ModelError
@@ -54,7 +56,7 @@ def chat_template(artifact: Artifact, turns: Sequence[Turn], override: str | Non
     if first == second and specials[0] == specials[1]:
         return  # what the tokenizers make of the same text is looked at with them
     differing, broken = [], []
-    tokenizers = (None, None) if same_tokenizer(artifact) else (load(artifact.baseline), load(artifact.candidate))
+    one, other = (None, None) if same_tokenizer(artifact) else (load(artifact.baseline), load(artifact.candidate))
     for turn in turns:
         texts = [
             _rendered(template, turn, special) for template, special in zip((first, second), specials, strict=True)
@@ -62,10 +64,8 @@ def chat_template(artifact: Artifact, turns: Sequence[Turn], override: str | Non
         if isinstance(texts[1], Exception) and not isinstance(texts[0], Exception):
             broken.append(f"{turn.id}: {texts[1]}")
         elif texts[0] != texts[1] and not isinstance(texts[0], Exception):
-            if tokenizers[0] and tokenizers[1]:
-                ids = [t.encode(str(x), add_special_tokens=False).ids for t, x in zip(tokenizers, texts, strict=True)]
-                if ids[0] == ids[1]:
-                    continue
+            if one and other and _ids(one, texts[0]) == _ids(other, texts[1]):
+                continue
             differing.append(turn.id)
     for ids_or_errors, what in ((differing, "are rendered differently"), (broken, "cannot be rendered")):
         if ids_or_errors:
@@ -82,7 +82,12 @@ def chat_template(artifact: Artifact, turns: Sequence[Turn], override: str | Non
         )
 
 
-def _special_tokens(folder: Any) -> dict[str, str]:
+def _ids(tokenizer: Tokenizer, text: str | Exception) -> list[int]:
+    ids: list[int] = tokenizer.encode(str(text), add_special_tokens=False).ids
+    return ids
+
+
+def _special_tokens(folder: Path) -> dict[str, str]:
     """Special tokens by name, as templates see them."""
     found = {**read_json(folder / "special_tokens_map.json"), **read_json(folder / "tokenizer_config.json")}
     tokens = {k: v["content"] if isinstance(v, dict) else v for k, v in found.items() if k.endswith("_token")}
