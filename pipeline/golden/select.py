@@ -1,4 +1,4 @@
-"""A fixed sample of a golden set's scenarios."""
+"""A fixed sample of a golden set: whole scenarios, stratified over its slices."""
 
 from __future__ import annotations
 
@@ -6,27 +6,54 @@ import hashlib
 from collections import Counter
 from dataclasses import replace
 
+from evaluators.turn import Turn
 from pipeline.digests import digest_of
 from pipeline.golden.load import GoldenSet
+from pipeline.settings import SamplePolicy
+
+_NO_SLICE = ""
+"""Stands for turns without a slice, so that they are drawn like the others."""
 
 
-def select(golden: GoldenSet, scenarios: int) -> GoldenSet:
-    """The set restricted to ``scenarios`` of its scenarios, all turns of each; the whole set when it has no more.
+def select(golden: GoldenSet, sample: SamplePolicy) -> GoldenSet:
+    """The set restricted to some of its scenarios, all turns of each; the set itself when it has no more turns.
 
-    Scenarios are taken in the order of the SHA-256 of their names, which is as good as at random and the same
-    everywhere. The digest is that of the whole set with the number taken: another sample is another set.
+    Again and again the slice of which the smallest part is taken gets its next scenario: among the slices of
+    ``sample.at_least`` until they have that (or all there are), then among all until there are ``sample.turns``.
+    Scenarios come in the order of the SHA-256 of seed and name, which is as good as at random and the same
+    everywhere. The digest is that of the whole set with the settings: another sample is another set.
     """
-    names = sorted({turn.scenario for turn in golden.turns}, key=lambda name: hashlib.sha256(name.encode()).digest())
-    if scenarios >= len(names):
+    if sample.turns >= len(golden.turns):
         return golden
-    taken = frozenset(names[:scenarios])
+    available = _counts(golden.turns)
+    demands = {name: min(wanted, available[name]) for name, wanted in sample.at_least.items()}
+    members: dict[str, list[Turn]] = {}
+    for turn in golden.turns:
+        members.setdefault(turn.scenario, []).append(turn)
+    order = sorted(members, key=lambda name: hashlib.sha256(f"{sample.seed} {name}".encode()).digest())
+    holding = {name: _counts(turns) for name, turns in members.items()}
+    taken: dict[str, None] = {}
+    have: Counter[str] = Counter()
+    while True:
+        wanting = [name for name, wanted in demands.items() if have[name] < wanted]
+        if not wanting and sum(len(members[name]) for name in taken) >= sample.turns:
+            break
+        behind = min(wanting or available, key=lambda name: (have[name] / available[name], name))
+        chosen = next(name for name in order if name not in taken and holding[name][behind])
+        taken[chosen] = None
+        have += holding[chosen]
     turns = tuple(turn for turn in golden.turns if turn.scenario in taken)
     return replace(
         golden,
-        name=f"{golden.name} ({scenarios} of {len(names)} scenarios)",
-        digest=digest_of([golden.digest, scenarios]),
+        name=f"{golden.name} ({len(taken)} of {len(members)} scenarios)",
+        digest=digest_of([golden.digest, sample.model_dump(mode="json")]),
         transcript_count=len({turn.transcript_id for turn in turns}),
-        scenarios=scenarios,
+        scenarios=len(taken),
         turns=turns,
         slice_counts=dict(sorted(Counter(name for turn in turns for name in turn.slices).items())),
     )
+
+
+def _counts(turns: tuple[Turn, ...] | list[Turn]) -> Counter[str]:
+    """Turns by slice."""
+    return Counter(name for turn in turns for name in dict.fromkeys(turn.slices or (_NO_SLICE,)))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-import evaluators
-from evaluators.turn import Status, Turn
+from evaluators.turn import Turn
 from pipeline.golden.load import GoldenSet
 from pipeline.settings import GateSettings
-from pipeline.statistics.power import minimum_detectable_effect, required_n
+from pipeline.statistics.planning import plan_metric, turns_read
 
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English text, used when no tokenizer is at hand."""
@@ -51,7 +50,7 @@ class Power:
     scenarios: int
     margin: float
     detectable: tuple[float, ...]
-    needed: tuple[int, ...]
+    needed: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +100,17 @@ def _slice(name: str, turns: Sequence[Turn], tokens: dict[str, int]) -> SliceSta
     )
 
 
-def _power(turns: Iterable[Turn], gate: GateSettings) -> Iterable[Power]:
-    read: dict[str, list[Turn]] = {metric: [] for metric in gate.metrics}
-    for turn in turns:
-        for outcome in evaluators.evaluate(turn, None):  # no reply: unscorable wherever it is applicable
-            if outcome.status is not Status.NOT_APPLICABLE and outcome.metric in read:
-                read[outcome.metric].append(turn)
-    for metric, policy in gate.metrics.items():
-        n = len(read[metric])
+def _power(turns: Iterable[Turn], gate: GateSettings) -> Iterator[Power]:
+    for metric, read in turns_read(turns, gate.metrics).items():
+        plans = [plan_metric(metric, read, gate, rate) for rate in FLIP_RATES]
         yield Power(
             metric=metric,
-            gating=policy.gating,
-            turns=n,
-            scenarios=len({turn.scenario for turn in read[metric]}),
-            margin=policy.margin,
-            detectable=tuple(minimum_detectable_effect(n, rate, gate.alpha) for rate in FLIP_RATES),
-            needed=tuple(required_n(policy.margin, rate, gate.alpha) for rate in FLIP_RATES),
+            gating=plans[0].gating,
+            turns=plans[0].turns,
+            scenarios=plans[0].scenarios,
+            margin=plans[0].margin,
+            detectable=tuple(plan.detectable for plan in plans),
+            needed=tuple(plan.needed for plan in plans),
         )
 
 
@@ -150,7 +144,7 @@ def _power_table(power: Sequence[Power]) -> Table:
         table.add_column(heading, justify="right")
     for row in power:
         cells = [
-            Text(f"{least:.1%} ({needed:,})", "green" if least <= row.margin else "red")
+            Text(f"{least:.1%} ({_count(needed)})", "green" if least <= row.margin else "red")
             for least, needed in zip(row.detectable, row.needed, strict=True)
         ]
         table.add_row(row.metric, f"{row.turns:,}", f"{row.scenarios:,}", f"{row.margin:.0%}", *cells)
@@ -169,7 +163,11 @@ def verdicts(power: Sequence[Power]) -> list[str]:
         else:
             lines.append(
                 f"{row.metric}: cannot decide its margin of {row.margin:.0%} even if only {FLIP_RATES[0]:.0%} of the "
-                f"turns flip: {row.turns:,} turns of {row.needed[0]:,} needed."
+                f"turns flip: {row.turns:,} turns of {_count(row.needed[0])} needed."
             )
     lines.append("Turns of one scenario count for less than turns of different scenarios: write more scenarios.")
     return lines
+
+
+def _count(turns: int | None) -> str:
+    return "no number" if turns is None else f"{turns:,}"

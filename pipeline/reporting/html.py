@@ -55,7 +55,7 @@ def render(
     numbers = {turn.turn_id: turn.number for turn in view.turns}
     slices = sorted(record.slices, key=_slice_order)
     page = (
-        _environment()
+        page_environment()
         .get_template("report.html.j2")
         .render(
             record=record,
@@ -72,13 +72,15 @@ def render(
             level=words.confidence(record),
             caveats=words.caveats(record, run.notes),
             risk=words.risk(record),
+            noise=words.noise(record),
             words=words,
         )
     )
     return words.visible(page)
 
 
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Jinja for self-contained pages: everything is escaped, the style sheet is at hand as ``css``."""
     environment = Environment(
         loader=PackageLoader("pipeline.reporting"),
         autoescape=True,

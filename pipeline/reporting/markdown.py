@@ -26,10 +26,13 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         f"{escape(run.recipe)} of {escape(run.model)}. {escape(words.tested(record))}",
         "",
         *_bullets("Why", [reason.text for reason in record.reasons]),
+        *_bullets("What would change it", [record.to_change]),
         *_bullets("Next step", [record.next_step]),
         *_table(record),
         *_bullets("Risk and gain", [*words.risk(record), words.gain(record)]),
         *_bullets("Critical turns that the candidate fails", list(record.critical.failed)),
+        *_bullets("Lost turns to read first", words.worst_flips(record)),
+        *_bullets("Noise floor", words.noise(record)),
         *_bullets("To bear in mind", words.caveats(record, run.notes)),
         f"Run it again: <code>{_literal(run.command)}</code>. Exit code {record.exit_code}.",
     ]

@@ -44,9 +44,9 @@ class Baseline(_Part):
 
 
 class Candidate(_Part):
-    """The quantized side."""
+    """The quantized side; digest and bytes are None where none was made."""
 
-    digest: str
+    digest: str | None
     weight_bytes: int | None
     recipe: dict[str, Any]
 
@@ -75,9 +75,13 @@ class GoldenFacts(_Part):
 
 
 class Noise(_Part):
-    """The baseline against its own repeats: share of outcomes that differ."""
+    """The baseline against its own repeats: how often it differs, and the candidate's flips beyond that."""
 
+    repeats: int
+    compared: int
+    flips: int
     flip_rate: Finite
+    excess_flips: Finite
 
 
 class MetricRow(_Part):
@@ -152,6 +156,14 @@ class FlipCounts(_Part):
     fail_to_pass: int
 
 
+class WorstFlip(_Part):
+    """A lost turn to read first, with the gating metrics lost on it."""
+
+    turn_id: str
+    critical: bool
+    metrics: tuple[str, ...]
+
+
 class DecisionRecord(_Part):
     """``decision.json``, as far as reports read it."""
 
@@ -160,6 +172,7 @@ class DecisionRecord(_Part):
     exit_code: int
     reasons: tuple[Reason, ...]
     next_step: str
+    to_change: str
     baseline: Baseline
     candidate: Candidate
     engine: Engine
@@ -171,8 +184,14 @@ class DecisionRecord(_Part):
     scenarios_wiped_out: tuple[str, ...]
     accounting: Accounting
     flips: FlipCounts
+    worst_flips: tuple[WorstFlip, ...]
     inputs: dict[str, Any]
     times: dict[str, Any] = {}
+
+    @property
+    def replayed(self) -> bool:
+        """Whether anything was asked; a run can be settled before."""
+        return self.accounting.turns > 0
 
     @property
     def confidence(self) -> float:

@@ -24,12 +24,13 @@ from pipeline.reporting.record import DecisionRecord, MetricRow, Reason, read_re
 WIDTH = 80
 NAMES_SHOWN = 10
 
-_STYLES = {
+STYLES = {
     Verdict.ACCEPT: "green",
     Verdict.REJECT: "red",
     Verdict.INCONCLUSIVE: "yellow",
     Verdict.INVALID: "magenta",
 }
+"""How a verdict is coloured."""
 
 
 def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
@@ -40,11 +41,12 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
     record = read_record(decision)
     parts: list[RenderableType] = [
         Text.assemble(
-            (record.verdict.value, f"bold {_STYLES[record.verdict]}"), "  ", (words.HEADLINES[record.verdict], "bold")
+            (record.verdict.value, f"bold {STYLES[record.verdict]}"), "  ", (words.HEADLINES[record.verdict], "bold")
         ),
         _plain(f"{run.recipe} of {run.model}; {words.tested(record)}"),
-        *_section("Why", (_why(reason, record) for reason in record.reasons)),
-        *_section("Next step", [record.next_step]),
+        *section("Why", (_why(reason, record) for reason in record.reasons)),
+        *section("What would change it", [record.to_change]),
+        *section("Next step", [record.next_step]),
         Text(),
         _metric_table(record),
         Text(
@@ -52,12 +54,16 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
             "b: turns passed -> failed, c: failed -> passed",
             style="dim",
         ),
-        *_section("Risk and gain", [*words.risk(record), words.gain(record)]),
+        *section("Risk and gain", [*words.risk(record), words.gain(record)]),
     ]
-    parts += _section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
+    parts += section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
+    if worst := words.worst_flips(record):
+        parts += section("Lost turns to read first", worst)
+    if noise := words.noise(record):
+        parts += section("Noise floor", noise)
     caveats = words.caveats(record, run.notes)
     if caveats:
-        parts += _section("To bear in mind", caveats)
+        parts += section("To bear in mind", caveats)
     parts += [Text(), *_places(record, run)]
     return Group(*parts)
 
@@ -95,7 +101,7 @@ def _cells(row: MetricRow) -> list[RenderableType]:
     elif row.verdict is None:
         verdict = Text("none")
     else:
-        verdict = Text(row.verdict.value, style=f"bold {_STYLES[row.verdict]}")
+        verdict = Text(row.verdict.value, style=f"bold {STYLES[row.verdict]}")
     figures = (
         words.percent(row.baseline_rate),
         words.percent(row.candidate_rate),
@@ -108,7 +114,8 @@ def _cells(row: MetricRow) -> list[RenderableType]:
     return [_plain(row.metric), *(Text(figure) for figure in figures), verdict]
 
 
-def _section(title: str, lines: Iterable[str]) -> list[RenderableType]:
+def section(title: str, lines: Iterable[str]) -> list[RenderableType]:
+    """A heading with a list below it; an empty line before."""
     parts: list[RenderableType] = [Text(), Text(title, style="bold")]
     for line in lines:
         grid = Table.grid(padding=(0, 1, 0, 0))

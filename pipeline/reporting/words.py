@@ -115,6 +115,11 @@ def confidence(record: DecisionRecord) -> str:
 def tested(record: DecisionRecord) -> str:
     """What was tested, in a sentence."""
     golden = record.golden_set
+    if not record.replayed:
+        return (
+            f"Nothing: the run ended before {golden.turns} turns in {golden.scenarios} scenarios of golden set "
+            f"{golden.name} were replayed."
+        )
     return (
         f"{golden.turns} turns of {golden.transcripts} support conversations in {golden.scenarios} scenarios "
         f"(golden set {golden.name}), answered by both builds on the same engine with the same settings."
@@ -134,6 +139,8 @@ def risk(record: DecisionRecord) -> list[str]:
     """The risk of shipping in plain words, from the limits of the gating metrics and the critical turns."""
     if record.verdict is Verdict.INVALID:
         return ["Not known. The figures of this run are no basis for a release decision."]
+    if not record.replayed:
+        return ["Not known: nothing was measured."]
     gating = [row for row in record.metrics if row.gating]
     bounds = [row.lower for row in gating if row.lower is not None]
     level = confidence(record)
@@ -164,6 +171,8 @@ def critical(record: DecisionRecord) -> str:
     facts = record.critical
     if not facts.turns:
         return "No turn of this golden set is marked critical."
+    if not record.replayed:
+        return f"{facts.turns} turns are marked critical; none was replayed."
     if not facts.passed_by_baseline:
         return f"None of the {facts.turns} critical turns is passed by the baseline, so they prove nothing."
     failed = len(facts.failed)
@@ -171,6 +180,30 @@ def critical(record: DecisionRecord) -> str:
     if facts.upper_limit is None:
         return text + "."
     return text + f"; at most {in_hundred(facts.upper_limit)} such turns could fail ({confidence(record)} confidence)."
+
+
+def noise(record: DecisionRecord) -> list[str]:
+    """How often the baseline differs from itself, and what of the candidate's flips that does not explain."""
+    measured = [row for row in record.metrics if row.gating and row.noise is not None]
+    lines = []
+    for row in measured:
+        floor = row.noise
+        if floor is not None and (floor.flips or row.b or row.c):
+            lines.append(
+                f"{metric_title(row.metric)}: the baseline differs from itself on {floor.flips} of {floor.compared} "
+                f"turns, the candidate from it on {row.b + row.c} of {row.n} ({floor.excess_flips:+.1f} beyond noise)."
+            )
+    if measured and not lines:
+        return ["Neither the baseline, replayed again, nor the candidate differs on any gating metric."]
+    return lines
+
+
+def worst_flips(record: DecisionRecord) -> list[str]:
+    """The lost turns to read first."""
+    return [
+        f"{flip.turn_id}{' (critical)' if flip.critical else ''}: {', '.join(flip.metrics)}"
+        for flip in record.worst_flips
+    ]
 
 
 def rollback(record: DecisionRecord) -> str:

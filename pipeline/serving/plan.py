@@ -47,6 +47,10 @@ _OURS = {
 }
 """Flags that decide what is served, how it is reached or where flags come from: not for ``extra_args``."""
 _SECRETS = {"VLLM_API_KEY"}
+_INVARIANT = "VLLM_BATCH_INVARIANT"
+"""Switches the engine to kernels whose results do not depend on what else is in the batch."""
+_INVARIANT_CAPABILITY = 8.0
+"""Least CUDA compute capability that it needs: vLLM 0.32 documentation, features/batch_invariance."""
 _GIB = 2**30
 
 
@@ -141,6 +145,9 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
         _check_flags(flags, python, device, store or Store())
     environment = _environment(settings, device)
     notes: tuple[str, ...] = ()
+    invariant = environment.get(_INVARIANT) == "1"
+    if invariant:
+        notes = ("Scored in the engine's batch-invariant mode: replies do not depend on what else is served.",)
     if device == "cpu":
         notes = (
             "Served on a CPU: speed is not representative of a GPU.",
@@ -158,7 +165,7 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
         env_digest=env_digest("serve"),
         kv_cache_gib=settings.cpu_kv_cache_gib,
         startup_timeout_s=settings.startup_timeout_s,
-        speed_representative=device == "cuda",
+        speed_representative=device == "cuda" and not invariant,
         notes=notes,
     )
 
@@ -243,7 +250,8 @@ def _environment(settings: ServingSettings, device: str) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name.startswith("VLLM_") and name not in _SECRETS}
     common = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     if device == "cuda":
-        return {**common, **own}
+        invariant = {_INVARIANT: "1"} if _compute_capability() >= _INVARIANT_CAPABILITY else {}
+        return {**common, **invariant, **own}
     cpu = {
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": str(settings.cpu_kv_cache_gib),
@@ -282,6 +290,15 @@ def _hardware(device: str) -> str:
     sets = re.search(r"^flags\s*: (.*)$", info, re.MULTILINE)
     known = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if sets and name in sets[1].split()]
     return f"{model[1] if model else 'unknown processor'} ({', '.join(known)}), {_cores()} cores"
+
+
+@functools.cache
+def _compute_capability() -> float:
+    """The least CUDA compute capability among the GPUs; 0 where it cannot be told."""
+    query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    listing = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
+    found = listing.stdout.split()
+    return min(map(float, found)) if found and all(re.fullmatch(r"\d+\.\d+", each) for each in found) else 0.0
 
 
 def _names(flags: tuple[str, ...]) -> list[str]:

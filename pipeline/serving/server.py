@@ -43,6 +43,8 @@ _PREFIX = re.compile(r"^\(\S+ pid=\d+\) (?:[A-Z]+ \S+ \S+ \[\S+\] ?)?")
 _NOISE = re.compile(r"\s|$|Route: |nanobind|Loading safetensors|Traceback|During handling|The above exception")
 """Starts of lines that tell nothing: frames of tracebacks (indented), routes, progress."""
 _CAUSE = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit)\b(?!.*[Ss]ee root cause above)")
+_SETTINGS = ("dtype", "max_seq_len", "kv_cache_dtype", "enforce_eager", "seed", "enable_prefix_caching")
+"""What the engine says of its configuration that must be the same on both sides, whatever the flags were."""
 _PORT_TAKEN = "Address already in use"
 
 
@@ -203,18 +205,21 @@ class Server:
                 self._lifeline = None
 
     def facts(self) -> dict[str, Any]:
-        """What the running engine says of itself: version, flags in effect, kernels, KV cache, seconds to start."""
+        """What the running engine says of itself: version, arguments, settings in effect, kernels, KV cache, start."""
         with httpx.Client(trust_env=False, timeout=30) as client:
             try:
                 version = str(client.get(f"{self.url}/version").json()["version"])
             except (httpx.TransportError, ValueError, KeyError) as error:
                 raise ServerError(f"{self.url}/version gives no version: {error!r}") from error
         text = self._text()
-        in_effect = re.search(r"non-default args: (\{.*\})", text)
+        arguments = re.search(r"non-default args: (\{.*\})", text)
+        config = re.search(r"Initializing a V1 LLM engine .* with config: (.*)", text)
+        found = {name: re.search(rf"\b{name}=([^,\s]+)", config[1] if config else "") for name in _SETTINGS}
         cache = re.search(r"((?:GPU|CPU) KV cache size: .*)", text)
         return {
             "version": version,
-            "arguments": in_effect[1] if in_effect else None,
+            "arguments": arguments[1] if arguments else None,
+            "settings": {name: value[1] for name, value in found.items() if value},
             "kernels": sorted(set(re.findall(r"(?:Selected|Using) (\w+(?:Kernel|LinearMethod|Backend)\b.*)", text))),
             "kv_cache": cache[1] if cache else None,
             "seconds_to_start": round(self.seconds_to_start, 1),
@@ -269,6 +274,8 @@ def _remedy(text: str, code: int | None) -> str:
         return "Lower max_model_len, or give the KV cache more memory, in configs/serving."
     if "available memory on node" in lowered:
         return "Free memory, or lower cpu_kv_cache_gib in configs/serving."
+    if "batch_invariant mode is not supported" in lowered:
+        return "Set VLLM_BATCH_INVARIANT=0 in the environment: this model cannot be served in batch-invariant mode."
     if "invalid tool call parser" in lowered:
         return "Choose one of the parsers named above as tool_call_parser in configs/serving."
     return "The full log is in the file named above."

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline import evidence, statistics
 from pipeline.digests import digest_of, file_digest, tree_digest
-from pipeline.errors import RecordError
+from pipeline.errors import RecordError, Verdict
 from pipeline.evidence.outcomes import read_outcomes
 from pipeline.evidence.record import RecordContext, build_record, write_record
 from pipeline.settings import GateSettings
-from pipeline.statistics.verdict import decide
+from pipeline.statistics.facts import Reason, ReasonCode
+from pipeline.statistics.verdict import decide, decide_without_replay
 from pipeline.store import StageOutput, Store
 
 if TYPE_CHECKING:
@@ -30,26 +31,30 @@ def run(
     policy: GateSettings,
     context: RecordContext,
     repeat_outcomes_paths: Sequence[Path] = (),
+    candidate_repeat_outcomes_paths: Sequence[Path] = (),
+    findings: Sequence[Reason] = (),
 ) -> StageOutput:
     """Decide, and write ``decision.json`` and ``flips.jsonl``.
 
     The output depends on the golden set, the content of the outcome files, the policy, the source of the
-    deciding code and ``context`` without its times. A verdict other than ACCEPT is a result, not an error.
+    deciding code, ``findings`` and ``context`` without its times. A verdict other than ACCEPT is a result, not an
+    error.
 
-    :param repeat_outcomes_paths: outcomes of further replays of the baseline, for the noise floor.
+    :param repeat_outcomes_paths: outcomes of further replays of the baseline, for the noise floor. Fewer than the
+        policy asks for make the decision INVALID.
+    :param candidate_repeat_outcomes_paths: the candidate's other samples, where the policy samples turns.
+    :param findings: reasons from outside the outcomes; see :func:`pipeline.statistics.verdict.decide`.
     :raises RecordError: an outcome file is unreadable or damaged.
     """
     paths = {"baseline_outcomes": baseline_outcomes_path, "candidate_outcomes": candidate_outcomes_path}
     paths |= {f"repeat_outcomes_{number}": path for number, path in enumerate(repeat_outcomes_paths, 1)}
+    paths |= {f"candidate_repeat_outcomes_{n}": path for n, path in enumerate(candidate_repeat_outcomes_paths, 1)}
     try:
         digests = {name: file_digest(path) for name, path in paths.items()}
     except OSError as error:
         raise RecordError(f"cannot read outcomes: {error}", "Run the evaluate stage again.") from error
-    digests |= {
-        "golden_set": golden.digest,
-        "policy": digest_of(policy.model_dump(mode="json")),
-        "decision_source": source_digest(),
-    }
+    digests |= _digests(golden, policy)
+    found = [*findings, *_missing_repeats(len(repeat_outcomes_paths), policy)]
 
     def build(directory: Path) -> None:
         decision = decide(
@@ -59,11 +64,53 @@ def run(
             policy,
             benefit=context.benefit,
             repeats=[read_outcomes(path) for path in repeat_outcomes_paths],
+            candidate_repeats=[read_outcomes(path) for path in candidate_repeat_outcomes_paths],
+            findings=found,
         )
         record = build_record(decision, golden=golden, policy=policy, context=context, inputs=digests)
         write_record(directory, record, decision)
 
-    return store.make(STAGE, {**digests, "context": context.identity()}, build)
+    return store.make(STAGE, {**digests, "context": context.identity(), "findings": _told(found)}, build)
+
+
+def run_without_replay(
+    store: Store, *, golden: GoldenSet, policy: GateSettings, context: RecordContext, reasons: Sequence[Reason]
+) -> StageOutput:
+    """Keep the record of a run that was settled before anything was replayed: the same files, without figures.
+
+    :param reasons: why; see :func:`pipeline.statistics.verdict.decide_without_replay`.
+    """
+    digests = _digests(golden, policy)
+
+    def build(directory: Path) -> None:
+        decision = decide_without_replay(golden.turns, policy, reasons, benefit=context.benefit)
+        record = build_record(decision, golden=golden, policy=policy, context=context, inputs=digests)
+        write_record(directory, record, decision)
+
+    return store.make(STAGE, {**digests, "context": context.identity(), "reasons": _told(reasons)}, build)
+
+
+def _digests(golden: GoldenSet, policy: GateSettings) -> dict[str, str]:
+    """Of what every decision depends on."""
+    return {
+        "golden_set": golden.digest,
+        "policy": digest_of(policy.model_dump(mode="json")),
+        "decision_source": source_digest(),
+    }
+
+
+def _missing_repeats(repeats: int, policy: GateSettings) -> list[Reason]:
+    wanted = policy.noise.repeats
+    if policy.sampling.samples > 1 or repeats >= wanted:  # the number of samples is looked at by the decision
+        return []
+    text = f"the noise floor is not known: {repeats} further replays of the baseline, the policy asks for {wanted}."
+    figures: dict[str, float | int | str] = {"repeats": repeats, "wanted": wanted}
+    return [Reason(ReasonCode.NO_DATA, Verdict.INVALID, text, figures=figures)]
+
+
+def _told(reasons: Sequence[Reason]) -> list[Any]:
+    """Reasons as JSON values."""
+    return [[reason.code, reason.verdict, reason.text, reason.metric, dict(reason.figures or {})] for reason in reasons]
 
 
 def source_digest() -> str:

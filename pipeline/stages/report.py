@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,7 @@ def run(
     *,
     decision_dir: Path,
     golden: GoldenSet,
-    baseline_replies_path: Path,
-    candidate_replies_path: Path,
+    replies_paths: Sequence[Path],
     run_facts: RunFacts,
 ) -> StageOutput:
     """Write ``report.html``, ``summary.txt`` and ``summary.md``.
@@ -40,6 +40,7 @@ def run(
     recipe and command of ``run_facts``; what else that holds changes from run to run and is left out.
 
     :param decision_dir: output of the decide stage (``decision.json`` and ``flips.jsonl``).
+    :param replies_paths: replies of baseline and candidate; none where nothing was replayed.
     :raises RecordError: a file is unreadable, or the decision belongs to another golden set.
     """
     decision_path, flips_path = decision_dir / DECISION_FILE, decision_dir / FLIPS_FILE
@@ -48,8 +49,7 @@ def run(
         inputs = {
             "decision": file_digest(decision_path),
             "flips": file_digest(flips_path),
-            "baseline_replies": file_digest(baseline_replies_path),
-            "candidate_replies": file_digest(candidate_replies_path),
+            "replies": [file_digest(path) for path in replies_paths],
             "golden_set": golden.digest,
             "run": {"model": lasting.model, "recipe": lasting.recipe, "command": lasting.command},
             "source": source_digest(),
@@ -67,13 +67,14 @@ def run(
             )
         flips = load_flips(flips_path)
         flipped = frozenset(flip.turn_id for flip in flips)
+        baseline, candidate = (load_replies(path, flipped) for path in replies_paths) if replies_paths else ({}, {})
         page = render(
             decision,
             lasting,
             turns={turn.id: turn for turn in golden.turns if turn.id in flipped},
             flips=flips,
-            baseline=load_replies(baseline_replies_path, flipped),
-            candidate=load_replies(candidate_replies_path, flipped),
+            baseline=baseline,
+            candidate=candidate,
         )
         (directory / REPORT_FILE).write_text(page, encoding="utf-8")
         (directory / SUMMARY_TEXT_FILE).write_text(summary_text(decision, lasting), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Stage ``replay``: serve a checkpoint and get its reply to every turn of a golden set.
+"""Stage ``replay``: serve a checkpoint and get its reply to every turn of a golden set, once or several times.
 
-Output directory::
+Output directory, one for each time::
 
     replies.jsonl   one record per turn, in the order of the golden set
-    server.log      the engine's own output (of the last server, when the stage was resumed)
-    engine.json     the plan's facts and what the running engine said of itself
+    server.log      the engine's own output so far (of the last server, when the stage was resumed)
+    engine.json     the plan's facts and identity, and what the running engine said of itself
 
 A turn that the server refused or left unanswered is a record with an error: it belongs to the result, and
 evaluators call it unscorable. Faults of the set-up raise, and the next run sends only what is missing
@@ -13,7 +13,12 @@ evaluators call it unscorable. Faults of the set-up raise, and the next run send
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +64,18 @@ def inputs(
     }
 
 
+def repeat_settings(settings: ReplaySettings, repeat: int) -> ReplaySettings:
+    """How the ``repeat``-th further replay is sent (0: as the first): at half the concurrency (a single one: at 2)."""
+    if repeat == 0:
+        return settings
+    return settings.model_copy(update={"concurrency": settings.concurrency // 2 or 2})
+
+
+def repeat_sampling(sampling: Sampling, repeat: int) -> Sampling:
+    """The sampling of the ``repeat``-th further replay: where turns are sampled, with a seed of its own."""
+    return sampling.model_copy(update={"seed": sampling.seed + repeat}) if sampling.samples > 1 else sampling
+
+
 def run(
     store: Store,
     *,
@@ -68,52 +85,88 @@ def run(
     plan: EnginePlan,
     sampling: Sampling,
     replay_settings: ReplaySettings,
-    repeat: int = 0,
+    repeats: int = 0,
     progress: Progress | None = None,
     label: str = "replay",
-) -> StageOutput:
+) -> tuple[StageOutput, ...]:
     """Serve ``checkpoint_path`` and replay ``golden`` through it, or reuse the kept replies.
 
-    :param repeat: 0 sends turns in the golden set's order; n > 0 in the n-th shuffled order (noise floor).
+    All replays use one server, which is started only when one of them is not kept yet.
+
+    :param repeats: further replays, each an output of its own: the n-th in the n-th shuffled order, and at another
+        concurrency (:func:`repeat_settings`), so that other requests share a batch; other samples of each turn also
+        with another seed (:func:`repeat_sampling`).
     :param label: what progress is reported as, e.g. ``replay baseline``.
+    :returns: the output of the first replay, then those of the repeats.
     :raises ServerError: the engine did not start, or died.
     :raises ReplayError: too many turns got no answer.
     """
     shown = progress or Silent()
-
-    def build(directory: Path) -> None:
-        log = directory / LOG
-        with Server(plan, checkpoint_path.resolve(), log, shown, label) as server:
-            shown.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
-            facts = server.facts()
-            if facts["version"] != plan.version:
-                raise ServerError(
-                    f"the running engine is version {facts['version']}, the plan says {plan.version}",
-                    "Run `make setup`.",
-                )
-            records = replay(
-                url=server.url,
-                turns=golden.turns,
-                sampling=sampling,
-                settings=replay_settings,
-                path=directory / REPLIES,
-                order_seed=repeat,
-                check=server.check,
-                progress=shown,
-                label=label,
+    with contextlib.ExitStack() as stack:
+        serve = partial(_serve, store, plan, checkpoint_path, checkpoint_digest, shown, label)
+        server = cache(lambda: stack.enter_context(serve()))
+        outputs = []
+        for repeat in range(repeats + 1):
+            settings, drawn = repeat_settings(replay_settings, repeat), repeat_sampling(sampling, repeat)
+            name = f"{label} {repeat + 1}" if repeat else label
+            declared = inputs(
+                checkpoint_digest=checkpoint_digest,
+                golden=golden,
+                plan=plan,
+                sampling=drawn,
+                replay_settings=settings,
+                repeat=repeat,
             )
-        if len(records) != len(golden.turns):
-            raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
-        write_records(directory / REPLIES, records.values())
-        engine = json.dumps({**plan.facts(), "running": facts}, indent=1, sort_keys=True)
-        (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
+            build = partial(_replay, server, golden, drawn, settings, repeat, shown, name)
+            outputs.append(store.make(STAGE, declared, build, resumable=True, needs_bytes=ROOM_BYTES))
+    return tuple(outputs)
 
-    declared = inputs(
-        checkpoint_digest=checkpoint_digest,
-        golden=golden,
-        plan=plan,
+
+@contextlib.contextmanager
+def _serve(
+    store: Store, plan: EnginePlan, checkpoint: Path, digest: str, progress: Progress, label: str
+) -> Iterator[Server]:
+    """The checkpoint, served. The log lies outside the outputs, which it outlives; after a failure it stays."""
+    logs = store.root / "serving"
+    logs.mkdir(parents=True, exist_ok=True)
+    log = logs / f"{digest[:16]}-{os.getpid()}.log"
+    with Server(plan, checkpoint.resolve(), log, progress, label) as server:
+        progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
+        yield server
+    log.unlink(missing_ok=True)
+
+
+def _replay(
+    serve: Callable[[], Server],
+    golden: GoldenSet,
+    sampling: Sampling,
+    settings: ReplaySettings,
+    repeat: int,
+    progress: Progress,
+    label: str,
+    directory: Path,
+) -> None:
+    """Replay once, and keep replies, engine facts and log in ``directory``."""
+    server = serve()
+    plan, facts = server.plan, server.facts()
+    if facts["version"] != plan.version:
+        raise ServerError(
+            f"the running engine is version {facts['version']}, the plan says {plan.version}", "Run `make setup`."
+        )
+    records = replay(
+        url=server.url,
+        turns=golden.turns,
         sampling=sampling,
-        replay_settings=replay_settings,
-        repeat=repeat,
+        settings=settings,
+        path=directory / REPLIES,
+        order_seed=repeat,
+        check=server.check,
+        progress=progress,
+        label=label,
     )
-    return store.make(STAGE, declared, build, resumable=True, needs_bytes=ROOM_BYTES)
+    if len(records) != len(golden.turns):
+        raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
+    write_records(directory / REPLIES, records.values())
+    engine = json.dumps({**plan.facts(), "identity": plan.identity(), "running": facts}, indent=1, sort_keys=True)
+    (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
+    shutil.copyfile(server.log, directory / LOG)

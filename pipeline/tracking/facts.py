@@ -67,6 +67,9 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     for row in decision["metrics"]:
         for figure, field in _FIGURES.items():
             metrics[f"{figure}/{_name(row['metric'])}"] = row.get(field)
+        if noise := row.get("noise"):
+            metrics[f"noise_flip_rate/{_name(row['metric'])}"] = noise["flip_rate"]
+            metrics[f"excess_flips/{_name(row['metric'])}"] = noise["excess_flips"]
     for row in decision["slices"]:
         for figure in _SLICE_FIGURES:
             name = f"slice.{_name(row['slice'])}.{figure}/{_name(row['metric'])}"

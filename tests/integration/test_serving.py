@@ -18,7 +18,7 @@ from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan, _check_flags
 from pipeline.serving.records import prompt_mismatches, read_records
 from pipeline.serving.replay import replay
-from pipeline.serving.server import Server
+from pipeline.serving.server import _SETTINGS, Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import Store
 
@@ -72,6 +72,9 @@ def test_engine_tells_version_arguments_and_cache(real_server: Server, engine_pl
     assert facts["version"] == engine_plan.version
     assert "'max_model_len': 8192" in facts["arguments"]
     assert "KV cache size" in facts["kv_cache"]
+    assert facts["settings"]["dtype"] == "torch.bfloat16"
+    assert facts["settings"]["max_seq_len"] == "8192"
+    assert set(facts["settings"]) == set(_SETTINGS)
 
 
 def test_answers_are_kept_with_the_prompt_the_engine_saw(real_server: Server, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import evaluators
 from evaluators.turn import Reply, ToolCall, Turn
-from pipeline import runner
+from pipeline import gate
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
@@ -89,19 +90,26 @@ class FakeMachine:
 
     baseline: Answer = always
     candidate: Answer = always
+    repeat: Answer | None = None
+    """The baseline replayed again; None: as before."""
+    candidate_digest: str = "ca" * 32
     saved: float = 0.4
     overlap: bool = True
     template_of_candidate: str = "same"
+    engine_of_candidate: dict[str, Any] = field(default_factory=dict)
+    """What the candidate's engine says of itself otherwise than the baseline's."""
     done: list[str] = field(default_factory=list)
     hooks: dict[str, Callable[[], None]] = field(default_factory=dict)
-    """Called in the middle of a piece of work: ``resolve``, ``plan``, ``quantize``, ``baseline``, ``candidate``."""
+    """Called in the middle of ``serve environment``, ``resolve``, ``plan``, ``quantize``, ``baseline``, ``repeat`` or
+    ``candidate``."""
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runner.resolve, "run", self.resolve)
-        monkeypatch.setattr(runner.quantize, "run", self.quantize)
-        monkeypatch.setattr(runner.serve_replay, "run", self.replay)
-        monkeypatch.setattr(runner, "make_plan", self.plan)
-        monkeypatch.setattr(runner, "can_overlap", lambda plan, weight_bytes: self.overlap)
+        monkeypatch.setattr(gate.environments, "provide", lambda name, progress: self._do(f"{name} environment"))
+        monkeypatch.setattr(gate.resolve, "run", self.resolve)
+        monkeypatch.setattr(gate.quantize, "run", self.quantize)
+        monkeypatch.setattr(gate.serve_replay, "run", self.replay)
+        monkeypatch.setattr(gate, "make_plan", self.plan)
+        monkeypatch.setattr(gate, "can_overlap", lambda plan, weight_bytes: self.overlap)
 
     def _do(self, what: str) -> None:
         if hook := self.hooks.get(what):
@@ -138,9 +146,10 @@ class FakeMachine:
             self._do("quantize")
 
         output = store.make("quantize", {"checkpoint": checkpoint.digest, "recipe": recipe.name}, build)
-        digest = "ca" * 32
         weight_bytes = round(checkpoint.weight_bytes * (1 - self.saved))
-        return output, Checkpoint(output.path, "fake", None, digest, weight_bytes, "FakeForCausalLM", "template")
+        return output, Checkpoint(
+            output.path, "fake", None, self.candidate_digest, weight_bytes, "FakeForCausalLM", "template"
+        )
 
     def replay(
         self,
@@ -151,23 +160,31 @@ class FakeMachine:
         golden: GoldenSet,
         plan: EnginePlan,
         label: str,
+        repeats: int,
         **settings: Any,
-    ) -> StageOutput:
+    ) -> tuple[StageOutput, ...]:
         side = label.removeprefix("replay ")
         answers: Mapping[str, Answer] = {"baseline": self.baseline, "candidate": self.candidate}
         prompt = self.template_of_candidate if side == "candidate" else "same"
+        engine = {"identity": plan.identity(), "running": {"version": plan.version, "settings": {"dtype": "bfloat16"}}}
+        engine["running"] |= self.engine_of_candidate if side == "candidate" else {}
 
-        def build(directory: Path) -> None:
-            self.done.append(f"start {side}")
-            self._do(side)
-            lines = [_record(turn, answers[side](n), prompt).line() for n, turn in enumerate(golden.turns)]
+        def build(name: str, answer: Answer, directory: Path) -> None:
+            self.done.append(f"start {name}")
+            self._do(name)
+            lines = [_record(turn, answer(n), prompt).line() for n, turn in enumerate(golden.turns)]
             (directory / "replies.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             (directory / "server.log").touch()
-            (directory / "engine.json").write_text("{}\n", encoding="utf-8")
-            self.done.append(f"end {side}")
+            (directory / "engine.json").write_text(json.dumps(engine) + "\n", encoding="utf-8")
+            self.done.append(f"end {name}")
 
         inputs = {"checkpoint": checkpoint_digest, "golden": golden.digest}
-        return store.make("replay", inputs, build, resumable=True)
+        name, again = ("repeat", self.repeat or self.baseline) if side == "baseline" else ("sample", answers[side])
+        replays = [(side, answers[side]), *[(name, again)] * repeats]
+        return tuple(
+            store.make("replay", {**inputs, "repeat": number}, partial(build, name, answer), resumable=True)
+            for number, (name, answer) in enumerate(replays)
+        )
 
 
 def _record(turn: Turn, right: bool, prompt: str) -> Record:

@@ -9,26 +9,28 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gate_fakes import DEAD_SERVER, TURNS, FakeMachine, always, write_golden, write_policy
 
-from pipeline import cli, processes, runner
+from pipeline import cli, gate, processes, runner, runs
 from pipeline.errors import (
+    EnvironmentMissing,
     GoldenSetError,
     ModelError,
     QuantizeError,
     RecipeError,
-    ReplayError,
     ServerError,
     SettingsError,
     StageError,
     Verdict,
 )
+from pipeline.gate import Gate, Request
 from pipeline.progress import Silent
-from pipeline.runner import Gate, Request, RunResult, run
+from pipeline.runner import RunResult, run
 from pipeline.store import Store
 
 
@@ -55,7 +57,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "home")
 
 
-def gate(request: Request, store: Store) -> RunResult:
+def run_gate(request: Request, store: Store) -> RunResult:
     return run(request, store, Silent())
 
 
@@ -75,6 +77,9 @@ CASES: dict[Verdict, dict[str, Callable[[int], bool]]] = {
     Verdict.REJECT: {"candidate": lambda number: number % 2 > 0},
     Verdict.INVALID: {"baseline": lambda number: number < 6},  # below its floor: no yardstick
 }
+ALL_WORK = sorted(
+    [*(f"{when} {what}" for when in ("start", "end") for what in ("baseline", "repeat", "candidate")), "quantize"]
+)
 CODES = {Verdict.ACCEPT: 0, Verdict.REJECT: 10, Verdict.INCONCLUSIVE: 20, Verdict.INVALID: 30}
 
 
@@ -84,7 +89,7 @@ def test_each_verdict_has_its_exit_code_record_and_report(
 ) -> None:
     machine.baseline = CASES[verdict].get("baseline", always)
     machine.candidate = CASES[verdict].get("candidate", always)
-    result = gate(request_, store)
+    result = run_gate(request_, store)
     assert (result.verdict, result.exit_code) == (verdict, CODES[verdict])
     record = json.loads((result.directory / "decision.json").read_text(encoding="utf-8"))
     assert (record["verdict"], record["exit_code"]) == (verdict, CODES[verdict])
@@ -97,7 +102,7 @@ def test_each_verdict_has_its_exit_code_record_and_report(
 
 
 def test_the_record_says_what_was_compared(machine: FakeMachine, request_: Request, store: Store) -> None:
-    record = gate(request_, store).decision
+    record = run_gate(request_, store).decision
     assert record["baseline"] == {"digest": "ba" * 32, "revision": None, "source": "some/model", "weight_bytes": 1000}
     assert (record["candidate"]["digest"], record["candidate"]["weight_bytes"]) == ("ca" * 32, 600)
     assert record["candidate"]["recipe"]["name"] == "fp8-dynamic"
@@ -107,16 +112,234 @@ def test_the_record_says_what_was_compared(machine: FakeMachine, request_: Reque
 
 def test_a_candidate_that_saves_too_little_is_rejected(machine: FakeMachine, request_: Request, store: Store) -> None:
     machine.saved = 0.1
-    assert gate(request_, store).exit_code == 10
+    assert run_gate(request_, store).exit_code == 10
+
+
+# --- comparability -----------------------------------------------------------------------------
+
+
+def reason(record: dict[str, Any], code: str) -> dict[str, Any]:
+    """The one reason of that code."""
+    (found,) = [reason for reason in record["reasons"] if reason["code"] == code]
+    return dict(found)
 
 
 def test_sides_that_read_different_prompts_are_no_comparison(
     machine: FakeMachine, request_: Request, store: Store
 ) -> None:
     machine.template_of_candidate = "other"
-    with pytest.raises(ReplayError, match=f"did not read the same prompt at {TURNS} of {TURNS} turns, first order-000"):
-        gate(request_, store)
-    assert not (store.root / "runs").exists()
+    result = run_gate(request_, store)
+    assert (result.verdict, result.exit_code) == (Verdict.INVALID, 30)
+    found = reason(result.decision, "PROMPTS_DIFFER")
+    assert found["figures"] == {"turns": TURNS, "differing": TURNS, "unknown": 0}
+    assert "order-000#1" in found["text"]
+    assert (result.directory / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "differing"),
+    [
+        ({"version": "9.9.8"}, "version in effect"),
+        ({"settings": {"dtype": "float16"}}, "dtype in effect"),
+    ],
+)
+def test_sides_that_were_not_served_alike_are_no_comparison(
+    told: dict[str, Any], differing: str, machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    machine.engine_of_candidate = told
+    result = run_gate(request_, store)
+    assert result.verdict is Verdict.INVALID
+    found = reason(result.decision, "CONDITIONS_DIFFER")
+    assert f"{differing} differ." in found["text"]
+    assert set(found["figures"]) == {f"{differing} (baseline)", f"{differing} (candidate)"}
+
+
+def test_an_engine_of_which_nothing_is_known_is_no_comparison(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    machine.engine_of_candidate = {"settings": None}
+    assert "not known" in reason(run_gate(request_, store).decision, "CONDITIONS_DIFFER")["text"]
+
+
+# --- noise floor -------------------------------------------------------------------------------
+
+
+def test_the_baseline_is_replayed_again_and_its_noise_is_in_the_record(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    machine.repeat = lambda number: number > 1  # differs at 2 of 90 turns
+    machine.candidate = lambda number: number > 2  # differs at 3
+    result = run_gate(request_, store)
+    (row,) = [row for row in result.decision["metrics"] if row["metric"] == "tool_call_correct"]
+    assert row["noise"]["repeats"] == 1
+    assert (row["noise"]["flips"], row["noise"]["compared"]) == (2, TURNS)
+    assert row["noise"]["flip_rate"] == pytest.approx(2 / 90, abs=1e-6)
+    assert row["noise"]["excess_flips"] == pytest.approx(1, abs=1e-6)
+    shown = (result.directory / "summary.txt").read_text(encoding="utf-8")
+    assert "the baseline differs from itself on 2 of 90" in " ".join(shown.split())
+
+
+def test_a_baseline_that_differs_from_itself_too_often_is_no_yardstick(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    machine.repeat = lambda number: number > 4  # 5 of 90 turns: 5.6 %, above the ceiling of 5 %
+    result = run_gate(request_, store)
+    assert result.verdict is Verdict.INVALID
+    assert reason(result.decision, "NOISE")["figures"]["flip_rate"] == pytest.approx(5 / 90, abs=1e-6)
+
+
+def test_another_candidate_shares_the_baselines_replays(machine: FakeMachine, request_: Request, store: Store) -> None:
+    run_gate(request_, store)
+    machine.done.clear()
+    machine.candidate_digest = "cb" * 32
+    run_gate(replace(request_, recipe="int8-w8a8"), store)
+    assert sorted(machine.done) == ["end candidate", "quantize", "start candidate"]
+
+
+def test_a_repeat_that_breaks_costs_only_itself(machine: FakeMachine, request_: Request, store: Store) -> None:
+    def fail() -> None:
+        raise ServerError("the engine died")
+
+    machine.hooks["repeat"] = fail
+    with pytest.raises(ServerError):
+        run_gate(request_, store)
+    machine.hooks.clear()
+    machine.done.clear()
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT
+    assert "start baseline" not in machine.done
+    assert "start repeat" in machine.done
+
+
+def test_a_decision_without_the_noise_floor_is_no_accept(
+    machine: FakeMachine, request_: Request, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replayed = machine.replay
+    monkeypatch.setattr(gate.serve_replay, "run", lambda *a, **named: replayed(*a, **(named | {"repeats": 0})))
+    result = run_gate(request_, store)
+    assert result.verdict is Verdict.INVALID
+    assert reason(result.decision, "NO_DATA")["figures"] == {"repeats": 0, "wanted": 1}
+
+
+def test_turns_that_are_sampled_are_replayed_as_often_on_both_sides(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    assert request_.policy is not None
+    text = request_.policy.read_text("utf-8")
+    request_.policy.write_text(f"sampling: {{temperature: 0.7, samples: 3}}\n{text}", encoding="utf-8")
+    machine.candidate = lambda number: number % 30 > 0
+    result = run_gate(request_, store)
+    assert [machine.done.count(step) for step in ("end repeat", "end sample")] == [2, 2]
+    assert {"NO_DATA", "CONDITIONS_DIFFER"}.isdisjoint(reason["code"] for reason in result.decision["reasons"])
+    (row,) = [row for row in result.decision["metrics"] if row["metric"] == "tool_call_correct"]
+    assert (row["n"], row["b"]) == (TURNS, 3)
+
+
+# --- power -------------------------------------------------------------------------------------
+
+
+def small(request: Request, margin: str = "0.02") -> Request:
+    """The same request with a margin that 90 turns in 30 scenarios cannot clear."""
+    assert request.policy is not None
+    text = request.policy.read_text("utf-8").replace("margin: 0.1", f"margin: {margin}")
+    request.policy.write_text(text, encoding="utf-8")
+    return request
+
+
+def test_a_set_too_small_to_decide_stops_the_run_before_anything_is_spent(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    result = run_gate(small(request_), store)
+    assert (result.verdict, result.exit_code) == (Verdict.INCONCLUSIVE, 20)
+    assert machine.done == []
+    record = result.decision
+    assert {reason["code"] for reason in record["reasons"]} == {"UNDERPOWERED"}
+    figures = {reason["metric"]: reason["figures"] for reason in record["reasons"]}
+    assert set(figures) == {"tool_call_correct", "free_of_degeneration"}
+    # 30 scenarios of three turns count as 30 turns while nothing flips: 1 - 0.05^(1/30) = 9.5 %; a margin of 2 %
+    # needs ln 0.05 / ln 0.98 = 148.3 of them, 445 turns.
+    assert figures["tool_call_correct"]["detectable"] == pytest.approx(0.095034, abs=1e-6)
+    assert figures["tool_call_correct"]["needed"] == 445
+    assert (record["candidate"]["digest"], record["candidate"]["weight_bytes"]) == (None, None)
+    assert record["accounting"] == {"turns": 0, "baseline_scored": 0, "candidate_scored": 0}
+    assert {path.name for path in result.directory.iterdir()} == {
+        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md")
+    }
+    shown = " ".join((result.directory / "summary.txt").read_text(encoding="utf-8").split())
+    assert "445 turns are needed" in shown
+    assert "nothing was measured" in shown
+
+
+def plan(request: Request, monkeypatch: pytest.MonkeyPatch) -> int | str | None:
+    """The exit code of ``quant-gate plan`` for the same request."""
+    words = ["plan", "--model", request.model, "--golden", request.golden, "--policy", str(request.policy)]
+    monkeypatch.setattr("sys.argv", ["quant-gate", *words])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return caught.value.code
+
+
+def test_plan_says_what_the_set_can_decide_and_starts_nothing(
+    machine: FakeMachine,
+    request_: Request,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    _signals: None,
+) -> None:
+    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
+    monkeypatch.setenv("COLUMNS", "80")
+    machine.hooks["resolve"] = lambda: pytest.fail("the model was looked for")
+    assert plan(request_, monkeypatch) == 0
+    shown = capsys.readouterr().out
+    (row,) = [line for line in shown.splitlines() if line.startswith("tool_call_correct")]
+    # 90 turns in 30 scenarios; without a flip they count as 30: 1 - 0.05^(1/30) = 9.5 % at best
+    assert row.split() == ["tool_call_correct", "90", "30", "2.0", "%", "9.5", "%", "10.0", "%", "86", "enough"]
+    assert "Every gating metric can be decided" in shown
+    assert plan(small(request_), monkeypatch) == 20
+    shown = capsys.readouterr().out
+    assert "too few" in shown
+    assert "a run would stop at once, INCONCLUSIVE" in " ".join(shown.split())
+
+
+def test_plan_takes_the_noise_of_the_last_run_where_it_is_higher(
+    machine: FakeMachine,
+    request_: Request,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    _signals: None,
+) -> None:
+    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
+    monkeypatch.setenv("COLUMNS", "80")
+    machine.repeat = lambda number: number > 2  # 3 of 90 turns
+    run_gate(request_, store)
+    plan(request_, monkeypatch)
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if " % " in line}
+    assert "3.3 %" in rows["tool_call_correct"]
+    assert "2.0 %" in rows["free_of_degeneration"]
+
+
+def test_exploring_goes_on_and_never_accepts(machine: FakeMachine, request_: Request, store: Store) -> None:
+    result = run_gate(replace(small(request_), explore=True), store)
+    assert "end candidate" in machine.done
+    assert (result.verdict, result.exit_code) == (Verdict.INCONCLUSIVE, 20)
+    assert reason(result.decision, "EXPLORATORY")["figures"] == {
+        "underpowered": "tool_call_correct, free_of_degeneration"
+    }
+
+
+def test_exploring_a_set_that_could_decide_does_not_accept_either(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    result = run_gate(replace(request_, explore=True), store)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert [reason["code"] for reason in result.decision["reasons"]] == ["EXPLORATORY"]
+    assert all(row["verdict"] == "ACCEPT" for row in result.decision["metrics"] if row["gating"])
+
+
+def test_exploring_rejects_what_is_proved_bad(machine: FakeMachine, request_: Request, store: Store) -> None:
+    machine.candidate = CASES[Verdict.REJECT]["candidate"]
+    assert run_gate(replace(request_, explore=True), store).exit_code == 10
 
 
 # --- keeping and reusing -----------------------------------------------------------------------
@@ -125,8 +348,8 @@ def test_sides_that_read_different_prompts_are_no_comparison(
 def test_a_second_run_does_nothing_again_and_says_the_same(
     machine: FakeMachine, request_: Request, store: Store
 ) -> None:
-    first = gate(request_, store)
-    assert sorted(machine.done) == ["end baseline", "end candidate", "quantize", "start baseline", "start candidate"]
+    first = run_gate(request_, store)
+    assert sorted(machine.done) == ALL_WORK
     machine.done.clear()
     heard: list[str] = []
 
@@ -136,7 +359,7 @@ def test_a_second_run_does_nothing_again_and_says_the_same(
 
     second = run(request_, store, Heard())
     assert machine.done == []
-    assert len(heard) == 7  # quantize, both replays, both evaluations, decide, report
+    assert len(heard) == 9  # quantize, three replays and their evaluations, decide, report
     assert all(text.startswith("reused") for text in heard)
     assert first.directory != second.directory
     for name in ("decision.json", "flips.jsonl", "report.html"):
@@ -147,25 +370,25 @@ def test_the_same_run_elsewhere_differs_only_by_its_times(
     machine: FakeMachine, request_: Request, tmp_path: Path
 ) -> None:
     machine.candidate = CASES[Verdict.REJECT]["candidate"]
-    one, other = (gate(request_, Store(tmp_path / name)) for name in ("one", "other"))
+    one, other = (run_gate(request_, Store(tmp_path / name)) for name in ("one", "other"))
     assert without_times(one.directory / "decision.json") == without_times(other.directory / "decision.json")
     assert (one.directory / "flips.jsonl").read_bytes() == (other.directory / "flips.jsonl").read_bytes()
 
 
 def test_another_policy_decides_anew_but_serves_nothing(machine: FakeMachine, request_: Request, store: Store) -> None:
     machine.candidate = CASES[Verdict.INCONCLUSIVE]["candidate"]
-    assert gate(request_, store).verdict is Verdict.INCONCLUSIVE
+    assert run_gate(request_, store).verdict is Verdict.INCONCLUSIVE
     machine.done.clear()
     assert request_.policy is not None
     request_.policy.write_text(request_.policy.read_text("utf-8").replace("margin: 0.1", "margin: 0.3"), "utf-8")
-    assert gate(request_, store).verdict is Verdict.ACCEPT
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT
     assert machine.done == []
 
 
 def test_latest_points_at_the_newest_run(machine: FakeMachine, request_: Request, store: Store) -> None:
     latest = store.root / "runs" / "latest"
     for _ in range(3):
-        result = gate(request_, store)
+        result = run_gate(request_, store)
         assert latest.resolve() == result.directory
     assert sorted(path.name for path in latest.parent.iterdir() if path.name.startswith(".")) == []
     assert len(list(latest.parent.iterdir())) == 4
@@ -178,23 +401,23 @@ def test_two_runs_at_once_share_the_work_and_keep_their_own_records(
 
     def start(_: int) -> RunResult:
         together.wait(60)
-        return gate(request_, store)
+        return run_gate(request_, store)
 
     with ThreadPoolExecutor() as pool:
         first, second = pool.map(start, range(2))
     assert (first.verdict, second.verdict) == (Verdict.ACCEPT, Verdict.ACCEPT)
-    assert sorted(machine.done) == ["end baseline", "end candidate", "quantize", "start baseline", "start candidate"]
+    assert sorted(machine.done) == ALL_WORK
     assert first.directory != second.directory
     assert all((result.directory / "report.html").exists() for result in (first, second))
 
 
 def test_a_damaged_record_is_never_a_verdict(machine: FakeMachine, request_: Request, store: Store) -> None:
     machine.candidate = CASES[Verdict.REJECT]["candidate"]
-    gate(request_, store)
+    run_gate(request_, store)
     (kept,) = (store.root / "stages" / "decide").glob("*/decision.json")
     kept.write_text(kept.read_text("utf-8").replace('"verdict": "REJECT"', '"verdict": "ACCEPT"'), encoding="utf-8")
     with pytest.raises(StageError):
-        gate(request_, store)
+        run_gate(request_, store)
 
 
 # --- bad input ---------------------------------------------------------------------------------
@@ -214,7 +437,7 @@ def test_bad_input_is_found_before_any_work(
 ) -> None:
     machine.hooks["resolve"] = lambda: pytest.fail("work was done")
     with pytest.raises(error):
-        gate(Request(**{"golden": golden, **changes}), store)
+        run_gate(Request(**{"golden": golden, **changes}), store)
     assert not store.root.exists()
 
 
@@ -227,7 +450,7 @@ def test_an_unknown_model_leaves_no_tracking_run(
     machine.hooks["resolve"] = unknown
     monkeypatch.setattr(runner.Tracker, "start", lambda *arguments: pytest.fail("a run was begun"))
     with pytest.raises(ModelError):
-        gate(request_, store)
+        run_gate(request_, store)
 
 
 def test_a_set_without_checkpointed_turns_is_refused(machine: FakeMachine, tmp_path: Path, store: Store) -> None:
@@ -252,9 +475,9 @@ def test_the_template_of_the_serving_settings_is_the_models(
         given.extend(arguments)
         return resolved(*arguments)
 
-    monkeypatch.setattr(runner.resolve, "run", note)
+    monkeypatch.setattr(gate.resolve, "run", note)
     _ = Gate(Request(golden=request_.golden, serving=str(serving)), store, Silent()).baseline
-    assert given[-1] == runner.PROJECT_ROOT / "templates" / "mine.jinja"
+    assert given[-1] == gate.PROJECT_ROOT / "templates" / "mine.jinja"
 
 
 # --- what overlaps -----------------------------------------------------------------------------
@@ -269,9 +492,9 @@ def test_without_room_for_two_the_candidate_waits_for_the_baseline(
     quantized = threading.Event()
     machine.hooks["quantize"] = quantized.set
     machine.hooks["baseline"] = lambda: _wait(quantized)  # the baseline is served while the candidate is quantized
-    gate(request_, store)
+    run_gate(request_, store)
     assert [step for step in machine.done if step != "quantize"] == [
-        *("start baseline", "end baseline", "start candidate", "end candidate")
+        *("start baseline", "end baseline", "start repeat", "end repeat", "start candidate", "end candidate")
     ]
 
 
@@ -279,7 +502,56 @@ def test_with_room_for_two_both_are_served_at_once(machine: FakeMachine, request
     baseline, candidate = threading.Event(), threading.Event()
     machine.hooks["baseline"] = lambda: (baseline.set(), _wait(candidate))[1]
     machine.hooks["candidate"] = lambda: (candidate.set(), _wait(baseline))[1]
-    assert gate(request_, store).verdict is Verdict.ACCEPT
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT
+
+
+def test_the_engines_environment_is_built_while_the_model_is_resolved_and_quantized(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    building, resolved, quantizing = threading.Event(), threading.Event(), threading.Event()
+
+    def build() -> None:
+        building.set()
+        _wait(resolved)
+        _wait(quantizing)
+
+    machine.hooks["serve environment"] = build
+    machine.hooks["resolve"] = lambda: (_wait(building), resolved.set())[0]
+    machine.hooks["quantize"] = quantizing.set
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT
+
+
+def test_an_environment_that_cannot_be_built_ends_the_run(
+    machine: FakeMachine, request_: Request, store: Store
+) -> None:
+    quantizer = FakeServer()
+
+    def fail() -> None:
+        _wait(quantizer.started)
+        raise EnvironmentMissing("building environment 'serve' failed")
+
+    machine.hooks |= {"serve environment": fail, "quantize": quantizer.work}
+    with pytest.raises(EnvironmentMissing, match="'serve' failed"):
+        run_gate(request_, store)
+    assert quantizer.stops == 1
+    assert machine.done == ["quantize"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(ModelError("no such model"), 2), (KeyboardInterrupt(), 130)], ids=["error", "Ctrl-C"]
+)
+def test_the_build_of_an_environment_ends_with_the_run(
+    error: BaseException, code: int, machine: FakeMachine, ending: Callable[..., int]
+) -> None:
+    build = FakeServer()
+
+    def fail() -> None:
+        _wait(build.started)
+        raise error
+
+    machine.hooks |= {"serve environment": build.work, "resolve": fail}
+    assert ending() == code
+    assert build.stops == 1
 
 
 def _wait(event: threading.Event) -> None:
@@ -322,11 +594,11 @@ def test_a_failing_side_stops_the_other(
 
     machine.hooks |= {failing: fail, running: other.work}
     with pytest.raises(QuantizeError, match=f"{failing} is broken"):
-        gate(request_, store)
+        run_gate(request_, store)
     assert other.stops == 1
     assert "start candidate" not in machine.done
     machine.hooks.clear()
-    assert gate(request_, store).verdict is Verdict.ACCEPT  # nothing is left that hinders the next run
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT  # nothing is left that hinders the next run
 
 
 # --- how it ends -------------------------------------------------------------------------------
@@ -348,10 +620,10 @@ def ending(
 ) -> Callable[..., int | str | None]:
     """Runs the whole command line and tells its exit code."""
     monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
-    line = shlex.split(request_.command)
+    program, _, *options = shlex.split(request_.command)
 
-    def end(*words: str) -> int | str | None:
-        monkeypatch.setattr("sys.argv", [*line, *words])
+    def end(*words: str, command: str = "run") -> int | str | None:
+        monkeypatch.setattr("sys.argv", [program, command, *options, *words])
         with pytest.raises(SystemExit) as caught:
             cli.main()
         return caught.value.code
@@ -380,7 +652,29 @@ def test_a_tracking_server_that_is_down_costs_a_note_and_not_the_verdict(
     assert f"Not recorded in MLflow: MLflow at {DEAD_SERVER}" in shown
 
 
-PLACES = ("resolve", "plan", "quantize", "baseline", "candidate", "evaluate", "decide", "report", "keep", "show")
+@pytest.mark.parametrize(("command", "file"), [("replay", "replies.jsonl"), ("evaluate", "outcomes.jsonl")])
+def test_a_stage_alone_tells_where_its_output_is(
+    command: str, file: str, machine: FakeMachine, ending: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ending("--side", "baseline", command=command) == 0
+    told = Path(capsys.readouterr().out.splitlines()[-1])
+    assert (told.name, told.is_file()) == (file, True)
+    assert "end candidate" not in machine.done
+
+
+PLACES = (
+    "resolve",
+    "plan",
+    "quantize",
+    "baseline",
+    "repeat",
+    "candidate",
+    "evaluate",
+    "decide",
+    "report",
+    "keep",
+    "show",
+)
 
 
 BREAKS: list[tuple[str, BaseException]] = [
@@ -406,9 +700,9 @@ def test_nothing_that_breaks_can_look_like_an_accept(
 
     machine.hooks[place] = fail
     if place in ("evaluate", "decide", "report"):
-        monkeypatch.setattr(getattr(runner, place), "run", fail)
+        monkeypatch.setattr(getattr(gate, place), "run", fail)
     elif place == "keep":
-        monkeypatch.setattr(runner, "_keep", fail)
+        monkeypatch.setattr(runner, "keep", fail)
     elif place == "show":
         monkeypatch.setattr(cli, "summary", fail)
     assert ending() == 30
@@ -447,6 +741,7 @@ def test_the_command_repeats_the_request() -> None:
         *("quant-gate", "run", "--model", "a model", "--recipe", "./mine.yaml"),
         *("--golden", "sets/x", "--serving", "gpu", "--policy", "strict gate.yaml"),
     ]
+    assert Request(explore=True).command == f"{Request().command} --explore"
 
 
 def test_the_embedded_models_have_a_policy_of_their_own(machine: FakeMachine, request_: Request, store: Store) -> None:
@@ -460,10 +755,9 @@ def test_the_embedded_models_have_a_policy_of_their_own(machine: FakeMachine, re
 
 def test_a_policy_may_ask_for_a_sample(machine: FakeMachine, request_: Request, store: Store) -> None:
     assert request_.policy is not None
-    request_.policy.write_text("scenarios: 5\n" + request_.policy.read_text("utf-8"), encoding="utf-8")
-    result = gate(request_, store)
-    assert (result.decision["golden_set"]["scenarios"], result.decision["golden_set"]["turns"]) == (5, 15)
-    assert result.verdict is Verdict.INCONCLUSIVE  # 15 turns without a flip leave 2.706 / 17.706 = 15 points open
+    request_.policy.write_text("sample: {turns: 70}\n" + request_.policy.read_text("utf-8"), encoding="utf-8")
+    golden = Gate(request_, store, Silent()).golden
+    assert (golden.scenarios, len(golden.turns)) == (24, 72)  # whole scenarios, of three turns each
 
 
 @pytest.mark.parametrize(
@@ -477,7 +771,7 @@ def test_a_policy_may_ask_for_a_sample(machine: FakeMachine, request_: Request, 
     ],
 )
 def test_names_of_runs_are_file_names(text: str, expected: str) -> None:
-    assert runner._slug(text) == expected
+    assert runs.slug(text) == expected
 
 
 def test_half_a_copied_record_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -489,8 +783,8 @@ def test_half_a_copied_record_is_not_left_behind(tmp_path: Path, monkeypatch: py
         target.write_text("{")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(runner.shutil, "copy2", full)
+    monkeypatch.setattr(runs.shutil, "copy2", full)
     store = Store(tmp_path / "home")
     with pytest.raises(OSError, match="No space left"):
-        runner._keep(store, "name", output)
+        runs.keep(store, "name", output)
     assert list((store.root / "runs").iterdir()) == []

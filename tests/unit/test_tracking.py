@@ -50,6 +50,7 @@ def decision() -> dict[str, Any]:
             {**lost, "text": "late#3 said <img src=x> | [a](javascript:b)"},
         ],
         "next_step": "Try int8-w8a8.",
+        "to_change": "3 fewer lost turns.",
         "baseline": {"source": "demo", "revision": None, "digest": BASELINE, "weight_bytes": 200_000_000},
         "candidate": {
             "digest": CANDIDATE,
@@ -256,6 +257,22 @@ def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Pat
     assert json.loads((artifacts / "decision.json").read_text())["verdict"] == "REJECT"
     table = json.loads((artifacts / "flips.json").read_text())
     assert (table["columns"][0], table["data"][0][0]) == ("turn_id", "late#3")
+
+
+def test_a_run_can_take_others_below_it(uri: str) -> None:
+    gate = Tracker("quant-gate/demo", "gate", uri)
+    gate.start()
+    assert gate.finish() is None
+    ladder = Tracker("quant-gate/demo", "ladder", uri)
+    ladder.start({"candidates": "fp8-dynamic"})
+    assert gate.run_id is not None
+    ladder.adopt(gate.run_id)
+    ladder.log({"headroom/fp8-dynamic": 0.01, "headroom/int4-rtn": None}, {"chosen": "fp8-dynamic"})
+    assert ladder.finish() is None
+    runs = _runs(uri)
+    assert runs["gate"].data.tags["mlflow.parentRunId"] == ladder.run_id
+    assert runs["ladder"].data.metrics == {"headroom/fp8-dynamic": 0.01}
+    assert runs["ladder"].data.tags["chosen"] == "fp8-dynamic"
 
 
 def test_stages_in_parallel_threads_keep_their_facts_apart(uri: str) -> None:

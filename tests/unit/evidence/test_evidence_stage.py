@@ -11,10 +11,11 @@ import pytest
 from record_samples import POLICY, make_context, make_golden, make_outcomes, write_outcomes
 
 from evaluators.turn import Status
-from pipeline.errors import RecordError
+from pipeline.errors import RecordError, Verdict
 from pipeline.evidence.outcomes import read_outcomes
-from pipeline.evidence.record import read_decision
+from pipeline.evidence.record import CandidateFacts, read_decision
 from pipeline.stages import decide
+from pipeline.statistics.facts import Reason, ReasonCode
 from pipeline.store import StageOutput, Store
 
 GOLDEN = make_golden()
@@ -60,6 +61,7 @@ def run(root: Path, **changes: Any) -> StageOutput:
         "golden": GOLDEN,
         "baseline_outcomes_path": write_outcomes(root / "b.jsonl", make_outcomes(GOLDEN.turns, lambda i: True)),
         "candidate_outcomes_path": write_outcomes(root / "c.jsonl", make_outcomes(GOLDEN.turns, lambda i: i != 200)),
+        "repeat_outcomes_paths": [write_outcomes(root / "again.jsonl", make_outcomes(GOLDEN.turns, lambda i: True))],
         "policy": POLICY,
         "context": make_context(decided=1.0),
     }
@@ -94,7 +96,7 @@ def test_everything_else_does(tmp_path: Path) -> None:
         {"golden": replace(GOLDEN, digest="0f" * 32)},
         {"baseline_outcomes_path": write_outcomes(tmp_path / "x.jsonl", make_outcomes(GOLDEN.turns, lambda i: i > 3))},
         {"candidate_outcomes_path": write_outcomes(tmp_path / "y.jsonl", make_outcomes(GOLDEN.turns, lambda i: i > 4))},
-        {"repeat_outcomes_paths": [write_outcomes(tmp_path / "z.jsonl", make_outcomes(GOLDEN.turns, lambda i: True))]},
+        {"repeat_outcomes_paths": [write_outcomes(tmp_path / "z.jsonl", make_outcomes(GOLDEN.turns, lambda i: i > 5))]},
         {"policy": POLICY.model_copy(update={"alpha": 0.01})},
         {"context": replace(make_context(), baseline=replace(make_context().baseline, weight_bytes=1001))},
         {"context": replace(make_context(), engine={**make_context().engine, "version": "0.33.0"})},
@@ -120,10 +122,41 @@ def test_a_candidate_as_large_as_the_baseline_is_rejected(tmp_path: Path) -> Non
 
 
 def test_repeats_reach_the_record(tmp_path: Path) -> None:
-    again = write_outcomes(tmp_path / "again.jsonl", make_outcomes(GOLDEN.turns, lambda i: i != 7))
+    again = write_outcomes(tmp_path / "third.jsonl", make_outcomes(GOLDEN.turns, lambda i: i != 7))
     record = read_decision(run(tmp_path, repeat_outcomes_paths=[again]).path / "decision.json")
     assert record["metrics"][0]["noise"]["flips"] == 1
     assert record["critical"]["unstable"] == ["t007#1"]
+
+
+def test_findings_weigh_like_the_other_reasons(tmp_path: Path) -> None:
+    finding = Reason(ReasonCode.PROMPTS_DIFFER, Verdict.INVALID, "other prompts", figures={"turns": 3})
+    first, second = run(tmp_path), run(tmp_path, findings=[finding])
+    assert first.key != second.key
+    record = read_decision(second.path / "decision.json")
+    assert (record["verdict"], record["reasons"][0]["figures"]) == ("INVALID", {"turns": 3})
+
+
+def test_fewer_repeats_than_the_policy_asks_for_are_invalid(tmp_path: Path) -> None:
+    record = read_decision(run(tmp_path, repeat_outcomes_paths=[]).path / "decision.json")
+    assert record["verdict"] == "INVALID"
+    assert [reason["figures"] for reason in record["reasons"] if reason["code"] == "NO_DATA"] == [
+        {"repeats": 0, "wanted": 1}
+    ]
+
+
+def test_a_run_settled_before_any_replay_has_a_record(tmp_path: Path) -> None:
+    context = replace(make_context(), candidate=CandidateFacts(None, None, {"name": "r"}))
+    reason = Reason(ReasonCode.UNDERPOWERED, Verdict.INCONCLUSIVE, "too few turns", "m")
+    asked = {"golden": GOLDEN, "policy": POLICY, "context": context}
+    output = decide.run_without_replay(Store(tmp_path), **asked, reasons=[reason])
+    record = read_decision(output.path / "decision.json")
+    assert (record["verdict"], record["exit_code"]) == ("INCONCLUSIVE", 20)
+    assert record["accounting"] == {"turns": 0, "baseline_scored": 0, "candidate_scored": 0}
+    assert (output.path / "flips.jsonl").read_text(encoding="utf-8") == ""
+    assert decide.run_without_replay(Store(tmp_path), **asked, reasons=[reason]).reused
+    for reasons in ([], [replace(reason, verdict=Verdict.ACCEPT)]):
+        with pytest.raises(ValueError, match="needs reasons"):
+            decide.run_without_replay(Store(tmp_path), **asked, reasons=reasons)
 
 
 def test_a_damaged_file_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from rich.console import Console
 
@@ -53,8 +51,11 @@ def test_power_counts_the_turns_that_a_metric_reads(golden):
     power = {row.metric: row for row in stats(golden, gate).power}
     assert (power["refuses_when_required"].turns, power["refuses_when_required"].scenarios) == (1, 1)
     assert power["tool_call_correct"].turns == 3
-    # (z_0.95 + z_0.80)^2 * f / m^2 with the z values of any table, 1.644854 and 0.841621.
-    assert power["tool_call_correct"].needed[1] == math.ceil((1.644854 + 0.841621) ** 2 * 0.05 / 0.03**2)
+    # (z_0.95 + z_0.80)^2 * f / m^2 with the z values of any table, 1.644854 and 0.841621, times the design effect
+    # (n * f + worst) / (n * f + 1); scenarios of 2 turns and 1 have worst = (4 + 1) / 3.
+    independent = (1.644854 + 0.841621) ** 2 * 0.05 / 0.03**2
+    least = next(n for n in range(1, 1000) if n >= independent * (n * 0.05 + 5 / 3) / (n * 0.05 + 1))
+    assert power["tool_call_correct"].needed[1] == least > independent
 
 
 def test_what_cannot_be_decided_is_said(golden):

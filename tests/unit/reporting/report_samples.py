@@ -21,6 +21,7 @@ from pipeline.reporting.terminal import summary_text
 
 Z95 = 1.6448536269514722
 GOLDEN_DIGEST = "5a" * 32
+CHANCE = {"by_chance": 0.0, "rejected_at": 1}
 POLICY = Policy(
     "sample-shop",
     "You are the support assistant of Sample Shop, a fictional retailer.\n"
@@ -256,6 +257,25 @@ class Sample:
         )
 
 
+def unmeasured() -> Sample:
+    """A run that ended before anything was quantized or replayed."""
+    made = sample(Verdict.INCONCLUSIVE)
+    empty = dict.fromkeys(("baseline_rate", "candidate_rate", "difference", "lower", "upper", "n_to_decide"))
+    counts = dict.fromkeys(
+        ("n", "clusters", "b", "c", "baseline_passed", "candidate_passed", "unscorable_candidate"), 0
+    )
+    changes = {
+        "metrics": [row | empty | counts for row in made.decision["metrics"]],
+        "candidate": made.decision["candidate"] | {"digest": None, "weight_bytes": None},
+        "slices": [],
+        "critical": {"turns": 40, "passed_by_baseline": 0, "failed": [], "unstable": [], "upper_limit": 1.0, **CHANCE},
+        "accounting": {"turns": 0, "baseline_scored": 0, "candidate_scored": 0},
+        "flips": {"pass_to_fail": 0, "fail_to_pass": 0},
+        "worst_flips": [],
+    }
+    return Sample(made.decision | changes, made.run, [], {}, {}, {})
+
+
 def sample(verdict: Verdict) -> Sample:
     """The sample for a verdict."""
     recipe, plan = PLANS[verdict]
@@ -355,6 +375,8 @@ def _decision(verdict: Verdict, recipe: str, plan: dict[str, tuple[int, int]], f
         "exit_code": VERDICT_EXIT_CODES[verdict],
         "reasons": reasons,
         "next_step": next_step,
+        "to_change": "Three more lost turns would make it another.",
+        "look": None,
         "baseline": {"source": "demo", "revision": None, "digest": "b1" * 32, "weight_bytes": 269_060_552},
         "candidate": {
             "digest": "c2" * 32,
@@ -398,9 +420,13 @@ def _decision(verdict: Verdict, recipe: str, plan: dict[str, tuple[int, int]], f
             "failed": failed,
             "unstable": [],
             "upper_limit": 1 - 0.05 ** (1 / 312) if not failed else (len(failed) + 11.0) / 312,
+            **CHANCE,
         },
         "scenarios_wiped_out": [],
-        "worst_flips": [],
+        "worst_flips": [
+            {"turn_id": turn, "scenario": "late", "critical": True, "metrics": ["policy_adherence"]}
+            for turn in failed[:5]
+        ],
         "accounting": {"turns": 1240, "baseline_scored": 1240, "candidate_scored": 1238 if failed else 1240},
         "flips": {"pass_to_fail": worse, "fail_to_pass": better},
         "inputs": {
@@ -450,6 +476,7 @@ def _metric(verdict: Verdict, name: str, b: int, c: int) -> dict[str, Any]:
         "mcnemar_p": None,
         "flips_to_change": {},
         "noise": None,
+        "looks": [],
     }
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 from itertools import pairwise
 
 import pytest
-from report_samples import Sample, sample
+from report_samples import Sample, sample, unmeasured
 
 from evaluators.turn import Reply, ToolCall
 from pipeline.errors import RecordError, Verdict
@@ -274,3 +274,22 @@ def test_text_contrast_meets_wcag_aa(scheme: str) -> None:
     pairs += [("ink", "mark-old"), ("ink", "mark-new")]
     for text, paper in pairs:
         assert _contrast(colours[text], colours[paper]) >= 4.5, (text, paper)
+
+
+def test_a_run_that_replayed_nothing_makes_a_page_that_claims_nothing() -> None:
+    page = Page(unmeasured().page())
+    text = " ".join(page.text.split())
+    assert "Nothing: the run ended before" in text
+    assert "none was made" in text
+    assert "No turn flipped." in text
+    assert "gave no usable answer" not in text
+
+
+def test_the_noise_floor_stands_in_the_figures() -> None:
+    made = sample(Verdict.REJECT)
+    assert "Noise floor" not in Page(made.page()).text
+    noise = {"repeats": 1, "compared": 400, "flips": 8, "flip_rate": 0.02, "excess_flips": 4.0, "reach": 0.01}
+    made.decision["metrics"][0]["noise"] = noise
+    text = " ".join(Page(made.page()).text.split())
+    assert "differs from itself on 8 of 400 turns" in text
+    assert made.decision["to_change"] in text

@@ -41,10 +41,10 @@ def inputs(tmp_path: Path) -> dict[str, Any]:
     decision.mkdir()
     (decision / "decision.json").write_text(json.dumps(made.decision), "utf-8")
     (decision / "flips.jsonl").write_text("".join(flip.model_dump_json() + "\n" for flip in made.flips), "utf-8")
-    paths = {f"{side}_replies_path": tmp_path / f"{side}.jsonl" for side in ("baseline", "candidate")}
-    _write_replies(paths["baseline_replies_path"], made.baseline)
-    _write_replies(paths["candidate_replies_path"], made.candidate)
-    return {"decision_dir": decision, "golden": _golden(made), "run_facts": made.run, **paths}
+    paths = [tmp_path / f"{side}.jsonl" for side in ("baseline", "candidate")]
+    _write_replies(paths[0], made.baseline)
+    _write_replies(paths[1], made.candidate)
+    return {"decision_dir": decision, "golden": _golden(made), "run_facts": made.run, "replies_paths": paths}
 
 
 def _run(tmp_path: Path, inputs: dict[str, Any]) -> StageOutput:
@@ -79,7 +79,7 @@ def test_a_changed_input_makes_another_report(tmp_path: Path, inputs: dict[str, 
         path.write_text(json.dumps(decision), "utf-8")
         inputs["golden"] = replace(inputs["golden"], digest="7" * 64)
     else:
-        path = inputs["decision_dir"] / name if "." in name else inputs[f"{name}_replies_path"]
+        path = inputs["decision_dir"] / name if "." in name else inputs["replies_paths"][name == "candidate"]
         path.write_text(path.read_text("utf-8") + "\n", "utf-8")
     assert _run(tmp_path, inputs).key != first.key
 
@@ -109,7 +109,7 @@ def test_a_broken_flip_is_named_by_its_line(tmp_path: Path, inputs: dict[str, An
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"reply": {}}', '{"turn_id": [], "reply": {}}'])
 def test_a_broken_reply_is_named_by_its_line(tmp_path: Path, inputs: dict[str, Any], line: str) -> None:
-    path = inputs["candidate_replies_path"]
+    path = inputs["replies_paths"][1]
     path.write_text(line + "\n" + path.read_text("utf-8"), "utf-8")
     with pytest.raises(RecordError, match=r"candidate\.jsonl:1: "):
         _run(tmp_path, inputs)
@@ -117,7 +117,7 @@ def test_a_broken_reply_is_named_by_its_line(tmp_path: Path, inputs: dict[str, A
 
 def test_the_last_reply_to_a_turn_counts(tmp_path: Path, inputs: dict[str, Any]) -> None:
     first = json.loads((inputs["decision_dir"] / "flips.jsonl").read_text("utf-8").splitlines()[0])["turn_id"]
-    path = inputs["candidate_replies_path"]
+    path = inputs["replies_paths"][1]
     later = {"turn_id": first, **_line(Reply(first, "the later reply"))}
     path.write_text(path.read_text("utf-8") + json.dumps(later) + "\n", "utf-8")
     page = (_run(tmp_path, inputs).path / "report.html").read_text("utf-8")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_samples import sample
+from report_samples import sample, unmeasured
 from rich.console import Console
 
 from pipeline.errors import VERDICT_EXIT_CODES, Verdict
@@ -127,3 +128,33 @@ def test_markdown_table_survives_a_metric_with_a_bar() -> None:
     made = sample(Verdict.ACCEPT)
     made.decision["metrics"][0]["metric"] = "a|b"
     assert "| a\\|b | ACCEPT |" in summary_markdown(made.decision, RunFacts("m|n", "r", "make gate MODEL='a|b'"))
+
+
+@pytest.mark.parametrize("render", [summary_text, summary_markdown])
+def test_what_would_change_the_verdict_and_the_worst_flips_are_told(render: Callable[..., str]) -> None:
+    made = sample(Verdict.REJECT)
+    text = " ".join(render(made.decision, made.run).replace("\\", "").split())
+    assert made.decision["to_change"] in text
+    worst = made.decision["worst_flips"]
+    assert len(worst) == 5
+    assert all(f"{flip['turn_id']} (critical): policy_adherence" in text for flip in worst)
+
+
+@pytest.mark.parametrize("render", [summary_text, summary_markdown])
+def test_the_noise_floor_is_set_against_the_candidates_flips(render: Callable[..., str]) -> None:
+    made = sample(Verdict.REJECT)
+    row = next(r for r in made.decision["metrics"] if r["metric"] == "tool_call_correct")
+    row |= {"b": 10, "c": 2, "n": 400}
+    row["noise"] = {"repeats": 2, "compared": 800, "flips": 8, "flip_rate": 0.01, "excess_flips": 8.0, "reach": 0.008}
+    text = " ".join(render(made.decision, made.run).replace("\\", "").split())
+    assert "differs from itself on 8 of 800 turns, the candidate from it on 12 of 400 (+8.0 beyond noise)" in text
+
+
+@pytest.mark.parametrize("render", [summary_text, summary_markdown])
+def test_a_run_that_replayed_nothing_claims_nothing(render: Callable[..., str]) -> None:
+    made = unmeasured()
+    text = " ".join(render(made.decision, made.run).split())
+    assert "Nothing: the run ended before" in text
+    assert "nothing was measured" in text
+    assert "gave no usable answer" not in text
+    assert "answered by both builds" not in text

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from serving_samples import make_turn
 
+from evaluators.turn import Reply, Turn
 from pipeline.errors import DiskSpaceError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.serving.plan import EnginePlan
+from pipeline.serving.records import Record
+from pipeline.serving.server import Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.stages import serve_replay
 from pipeline.store import StageOutput, Store
@@ -22,9 +25,9 @@ def golden(*texts: str) -> GoldenSet:
     return GoldenSet("set", Path("set"), "digest", len(texts), len(texts), tuple(map(make_turn, texts)), {})
 
 
-def run(
-    store: Store, plan: EnginePlan, model: Path, texts: tuple[str, ...] = ("a", "b"), repeat: int = 0
-) -> StageOutput:
+def run_all(
+    store: Store, plan: EnginePlan, model: Path, texts: tuple[str, ...] = ("a", "b"), repeats: int = 0
+) -> tuple[StageOutput, ...]:
     return serve_replay.run(
         store,
         checkpoint_path=model,
@@ -33,8 +36,13 @@ def run(
         plan=plan,
         sampling=Sampling(),
         replay_settings=ReplaySettings(concurrency=1, attempts=1),
-        repeat=repeat,
+        repeats=repeats,
     )
+
+
+def run(store: Store, plan: EnginePlan, model: Path, texts: tuple[str, ...] = ("a", "b")) -> StageOutput:
+    (output,) = run_all(store, plan, model, texts)
+    return output
 
 
 def test_makes_one_record_per_turn_and_reuses_them(fake_plan: Callable[..., EnginePlan], tmp_path: Path) -> None:
@@ -45,13 +53,87 @@ def test_makes_one_record_per_turn_and_reuses_them(fake_plan: Callable[..., Engi
     assert lines[1]["reply"]["content"] == "reply to b"
     engine = json.loads((made.path / "engine.json").read_text())
     assert engine["running"]["version"] == "9.9.9"
+    assert engine["identity"] == plan.identity()
     assert engine["speed_representative"] is False
     assert "CPU KV cache size" in (made.path / "server.log").read_text()
     again = run(store, replace(plan, python=Path("/no/such/python")), tmp_path)
     assert again.reused
     assert again.path == made.path
-    assert run(store, plan, tmp_path, repeat=1).path != made.path
     assert run(store, plan, tmp_path, texts=("a", "c")).path != made.path
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Labels of the servers that were started."""
+    labels: list[str] = []
+
+    class Counted(Server):
+        def start(self) -> None:
+            labels.append(self._label)
+            super().start()
+
+    monkeypatch.setattr(serve_replay, "Server", Counted)
+    return labels
+
+
+def asked(output: StageOutput) -> list[str]:
+    """Contents of the replies, in the order of the turns."""
+    lines = (output.path / "replies.jsonl").read_text().splitlines()
+    return [json.loads(line)["reply"]["content"] for line in lines]
+
+
+def test_repeats_are_outputs_of_their_own_from_one_server(
+    fake_plan: Callable[..., EnginePlan], tmp_path: Path, starts: list[str]
+) -> None:
+    store, plan = Store(tmp_path / "store"), fake_plan()
+    outputs = run_all(store, plan, tmp_path, repeats=2)
+    assert len({output.path for output in outputs}) == 3
+    assert [asked(output) for output in outputs] == [["reply to a", "reply to b"]] * 3
+    assert starts == ["replay"]
+    assert all("KV cache size" in (output.path / "server.log").read_text() for output in outputs)
+    assert list((tmp_path / "store" / "serving").iterdir()) == []  # every output has its log
+    assert all(output.reused for output in run_all(store, plan, tmp_path, repeats=2))
+    assert starts == ["replay"]
+
+
+def test_a_repeat_that_is_missing_is_made_and_no_other(
+    fake_plan: Callable[..., EnginePlan], tmp_path: Path, starts: list[str]
+) -> None:
+    store, plan = Store(tmp_path / "store"), fake_plan()
+    first = run(store, plan, tmp_path)
+    outputs = run_all(store, plan, tmp_path, repeats=1)
+    assert [(output.path == first.path, output.reused) for output in outputs] == [(True, True), (False, False)]
+    assert starts == ["replay", "replay"]
+
+
+@pytest.mark.parametrize(("concurrency", "again"), [(16, 8), (9, 4), (2, 1), (1, 2)])
+def test_a_repeat_has_another_concurrency_and_order(
+    concurrency: int, again: int, monkeypatch: pytest.MonkeyPatch, fake_plan: Callable[..., EnginePlan], tmp_path: Path
+) -> None:
+    sent: list[tuple[int, int]] = []
+
+    def note(*, turns: tuple[Turn, ...], settings: ReplaySettings, order_seed: int, **_: object) -> dict[str, Record]:
+        sent.append((settings.concurrency, order_seed))
+        return {turn.id: Record(turn.id, "r", Reply(turn.id), "p", 1, 0.1, 1) for turn in turns}
+
+    monkeypatch.setattr(serve_replay, "replay", note)
+    serve_replay.run(
+        Store(tmp_path / "store"),
+        checkpoint_path=tmp_path,
+        checkpoint_digest="model",
+        golden=golden("a", "b"),
+        plan=fake_plan(),
+        sampling=Sampling(),
+        replay_settings=ReplaySettings(concurrency=concurrency),
+        repeats=2,
+    )
+    assert sent == [(concurrency, 0), (again, 1), (again, 2)]
+
+
+def test_other_samples_have_seeds_of_their_own() -> None:
+    sampled, greedy = Sampling(temperature=0.7, seed=5, samples=3), Sampling(seed=5)
+    assert [serve_replay.repeat_sampling(sampled, n).seed for n in range(3)] == [5, 6, 7]
+    assert [serve_replay.repeat_sampling(greedy, n) for n in range(2)] == [greedy, greedy]
 
 
 def test_engine_dying_in_the_middle_leaves_nothing_complete(
@@ -61,6 +143,8 @@ def test_engine_dying_in_the_middle_leaves_nothing_complete(
     with pytest.raises(ServerError, match="scripted death"):
         run(store, plan, tmp_path)
     assert [path.suffix for path in (tmp_path / "store" / "stages" / "replay").iterdir() if path.is_dir()] == [".work"]
+    (log,) = (tmp_path / "store" / "serving").iterdir()  # the error names it
+    assert "scripted death" in log.read_text()
 
 
 def test_kept_replies_of_a_broken_try_are_not_asked_for_again(

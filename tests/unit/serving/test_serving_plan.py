@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.settings import ServingSettings
 from pipeline.store import Store
 
+COMPUTE_CAPABILITY = module._compute_capability.__wrapped__
 HELP = "  --max-model-len N\n  --rope-scaling JSON\n  -tp N, --tensor-parallel-size N\n"
 
 
@@ -33,6 +35,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, distribution: str, *, gpu: bool) ->
     monkeypatch.setattr(module, "_installed", lambda python: (distribution, "0.32.0"))
     monkeypatch.setattr(module, "has_gpu", lambda: gpu)
     monkeypatch.setattr(module, "_hardware", lambda device: "some hardware")
+    monkeypatch.setattr(module, "_compute_capability", lambda: 7.5)
 
 
 def store_with_help(root: Path, text: str) -> Store:
@@ -72,6 +75,26 @@ def test_cuda_plan_carries_nothing_of_the_cpu(machine: pytest.MonkeyPatch) -> No
     assert plan.speed_representative is True
     assert plan.notes == ()
     assert can_overlap(plan, 1) is False
+
+
+LISTINGS = [
+    *(("9.0\n", True), ("8.0\n9.0\n", True), ("12.0\n", True)),
+    *(("9.0\n7.5\n", False), ("9.0\n[N/A]\n", False), ("", False)),
+]
+"""What nvidia-smi says of the GPUs' compute capability, and whether batch-invariant mode may be used."""
+
+
+@pytest.mark.parametrize(("listing", "invariant"), LISTINGS)
+def test_batch_invariant_mode_where_every_gpu_can(listing: str, invariant: bool, machine: pytest.MonkeyPatch) -> None:
+    pretend(machine, "vllm", gpu=True)
+    machine.setattr(module, "_compute_capability", COMPUTE_CAPABILITY)
+    machine.setattr(module.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, listing, ""))
+    plan = make_plan(ServingSettings())
+    assert (plan.environment.get("VLLM_BATCH_INVARIANT") == "1") is invariant
+    assert any("batch-invariant" in note for note in plan.notes) is invariant
+    assert plan.speed_representative is not invariant
+    machine.setenv("VLLM_BATCH_INVARIANT", "0")
+    assert make_plan(ServingSettings()).environment["VLLM_BATCH_INVARIANT"] == "0"
 
 
 def test_two_checkpoints_differ_in_the_model_path_alone() -> None:

@@ -67,6 +67,10 @@ def test_serves_tells_its_facts_and_is_gone_afterwards(fake_plan: Plan, tmp_path
         assert server.facts() == {
             "version": "9.9.9",
             "arguments": f"{{'port': {server.port}}}",
+            "settings": {
+                **{"dtype": "torch.bfloat16", "max_seq_len": "8192", "kv_cache_dtype": "auto"},
+                **{"enforce_eager": "True", "seed": "0", "enable_prefix_caching": "True"},
+            },
             "kernels": [],
             "kv_cache": "CPU KV cache size: 1,000 tokens",
             "seconds_to_start": round(server.seconds_to_start, 1),

@@ -19,6 +19,12 @@ import time
 
 from openai_server import FakeServer
 
+CONFIG = (
+    "Initializing a V1 LLM engine (v9.9.9) with config: model='x', speculative_config=None, dtype=torch.bfloat16, "
+    "max_seq_len=8192, load_format=auto, quantization=None, enforce_eager=True, kv_cache_dtype=auto, "
+    "device_config=cpu, seed=0, served_model_name=gate, enable_prefix_caching=True, enable_chunked_prefill=True"
+)
+"""In the form of vLLM 0.32's line (v1/engine/core.py, VllmConfig.__str__)."""
 SLEEPER = "import signal,time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
 PARENT = f"import subprocess,sys\nsubprocess.Popen([sys.executable,'-c',{SLEEPER!r}],start_new_session=True)\n{SLEEPER}"
 
@@ -46,7 +52,7 @@ def main() -> None:
         time.sleep(600)
     kind = DyingServer if "die_on_request" in modes else FakeServer
     kind(port=port, model="elsewhere" if "wrong_model" in modes else model)
-    print("CPU KV cache size: 1,000 tokens", flush=True)
+    print(CONFIG, "CPU KV cache size: 1,000 tokens", sep="\n", flush=True)
     ignore = "ignore_sigterm" in modes
     signal.signal(signal.SIGTERM, signal.SIG_IGN if ignore else lambda *_: sys.exit(0))
     while True:

@@ -1,0 +1,402 @@
+"""The stages of a gate: which needs which, which may run at the same time, and what may end a run early."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import shlex
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+from pipeline import environments
+from pipeline import golden as golden_sets
+from pipeline.errors import GoldenSetError
+from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext
+from pipeline.golden import GoldenSet
+from pipeline.inspection import Finding, load_hardware
+from pipeline.inspection.served import log_findings
+from pipeline.processes import supervised
+from pipeline.progress import Progress
+from pipeline.quantizers import embedded
+from pipeline.quantizers.checkpoint import Checkpoint, read_template
+from pipeline.reporting import RunFacts
+from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
+from pipeline.settings import (
+    CONFIGS,
+    PROJECT_ROOT,
+    GateSettings,
+    Recipe,
+    ServingSettings,
+    load_gate,
+    load_recipe,
+    load_serving,
+)
+from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve, serve_replay
+from pipeline.stages.comparability import Conditions, comparable
+from pipeline.stages.evaluate import OUTCOMES
+from pipeline.stages.serve_replay import LOG, REPLIES
+from pipeline.statistics.facts import Reason
+from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
+from pipeline.store import StageOutput, Store
+from pipeline.tracking import StageRun, Tracker, download_model_uri
+
+Side = Literal["baseline", "candidate"]
+Result = TypeVar("Result")
+CALIBRATION = PROJECT_ROOT / "golden_sets" / "calibration"
+SIGNAL_S = 0.5
+"""Seconds after which a waiting main thread looks for signals."""
+SUPPORT = PROJECT_ROOT / "golden_sets" / "support"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to gate, as the user gave it: names or paths."""
+
+    model: str = "demo"
+    recipe: str = "fp8-dynamic"
+    golden: str = str(SUPPORT)
+    serving: str = "default"
+    policy: Path | None = None
+    explore: bool = False
+    """Go on where the golden set is too small to decide; the verdict is never ACCEPT."""
+
+    @property
+    def command(self) -> str:
+        """The shell command that repeats this run."""
+        default = Request()
+        words = ["quant-gate", "run", "--model", self.model, "--recipe", self.recipe]
+        if self.golden != default.golden:
+            words += ["--golden", self.golden]
+        if self.serving != default.serving:
+            words += ["--serving", self.serving]
+        if self.policy is not None:
+            words += ["--policy", str(self.policy)]
+        if self.explore:
+            words.append("--explore")
+        return shlex.join(words)
+
+
+def default_policy(model: str) -> Path:
+    """The decision policy of a request that names none: the embedded models are for a quick tour."""
+    return CONFIGS / ("gate-demo.yaml" if model in embedded.NAMES else "gate.yaml")
+
+
+class _Refused(Exception):
+    """The candidate is not to be served."""
+
+
+class Gate:
+    """The stages for one request, each made (or reused) when first asked for.
+
+    Settings and golden set are read when the gate is built, so that bad input is found before any work.
+    """
+
+    def __init__(self, request: Request, store: Store, progress: Progress, tracker: Tracker | None = None) -> None:
+        self.request = request
+        self.store = store
+        self.progress = progress
+        self.tracker = tracker
+        self.policy: GateSettings = load_gate(request.policy or default_policy(request.model))
+        self.recipe: Recipe = load_recipe(request.recipe)
+        self.serving: ServingSettings = load_serving(request.serving)
+        self.golden: GoldenSet = golden_sets.load(request.golden)
+        if self.policy.sample is not None:
+            self.golden = golden_sets.select(self.golden, self.policy.sample)
+        if not self.golden.turns:
+            raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
+        self._replays: dict[Side, tuple[StageOutput, ...]] = {}
+        self._baseline_replayed = threading.Event()
+        self._environment: concurrent.futures.Future[Path] | None = None
+
+    # --- stages --------------------------------------------------------------------------------
+
+    @cached_property
+    def plan(self) -> EnginePlan:
+        """How the engine is started, the same for both sides. Its environment is built first where it is missing."""
+        environments.provide("serve", self.progress)
+        return make_plan(self.serving, self.store)
+
+    @cached_property
+    def power(self) -> PowerPlan:
+        """What the golden set can decide, under the flip rate that the policy assumes."""
+        return plan_power(self.golden.turns, self.policy)
+
+    @cached_property
+    def settled(self) -> list[Reason]:
+        """Reasons that end the run before anything is quantized or served; empty when it is to go on."""
+        return [] if self.request.explore else underpowered_reasons(self.power)
+
+    @cached_property
+    def baseline(self) -> Checkpoint:
+        """The BF16 checkpoint."""
+        return self._staged(
+            "resolve",
+            lambda run: resolve.run(self.store, self.request.model, self.progress, download_model_uri, self._template),
+        )
+
+    @property
+    def _template(self) -> Path | None:
+        """The chat template that the serving settings name, if they do."""
+        return PROJECT_ROOT / self.serving.chat_template if self.serving.chat_template else None
+
+    @cached_property
+    def candidate(self) -> Checkpoint:
+        """The quantized checkpoint."""
+
+        def work(run: StageRun | None) -> Checkpoint:
+            output, checkpoint = quantize.run(self.store, self.baseline, self.recipe, CALIBRATION, self.progress)
+            self._note(run, output)
+            return checkpoint
+
+        return self._staged("quantize", work)
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the inspection of the candidate beside the baseline found."""
+
+        def work(run: StageRun | None) -> tuple[Finding, ...]:
+            output = inspect.run(
+                self.store,
+                candidate=self.candidate,
+                baseline=self.baseline,
+                golden=self.golden,
+                recipe=self.recipe,
+                hardware=load_hardware(),
+                template_override=read_template(self._template) if self._template else None,
+                progress=self.progress,
+            )
+            self._note(run, output, inspect.FINDINGS)
+            return inspect.read_findings(output.path / inspect.FINDINGS)
+
+        return self._staged("inspect", work)
+
+    @cached_property
+    def early(self) -> list[Reason]:
+        """Reasons that settle the verdict without a replay: of the plan, else of the artifact."""
+        return self.settled or inspect.reasons(self.findings)
+
+    def replays(self, side: Side) -> tuple[StageOutput, ...]:
+        """Replies of one side to every turn, once or several times: see :meth:`_repeats`."""
+        if side not in self._replays:
+            checkpoint = self.baseline if side == "baseline" else self.candidate
+
+            def work(run: StageRun | None) -> tuple[StageOutput, ...]:
+                outputs = serve_replay.run(
+                    self.store,
+                    checkpoint_path=checkpoint.path,
+                    checkpoint_digest=checkpoint.digest,
+                    golden=self.golden,
+                    plan=self.plan,
+                    sampling=self.policy.sampling,
+                    replay_settings=self.policy.replay,
+                    repeats=self._repeats(side),
+                    progress=self.progress,
+                    label=f"replay {side}",
+                )
+                for number, output in enumerate(outputs):
+                    self._note(None if number else run, output, "server.log", "engine.json", side=_named(side, number))
+                return outputs
+
+            self._replays[side] = self._staged(f"replay {side}", work)
+        return self._replays[side]
+
+    def _repeats(self, side: Side) -> int:
+        """Further replays of a side: where turns are sampled its other samples, else the baseline's noise floor."""
+        samples = self.policy.sampling.samples
+        return samples - 1 if samples > 1 or side == "candidate" else self.policy.noise.repeats
+
+    def outcomes(self, side: Side) -> tuple[StageOutput, ...]:
+        """Outcomes of each replay of one side."""
+        replays = self.replays(side)
+
+        def work(run: StageRun | None) -> tuple[StageOutput, ...]:
+            outputs = []
+            for number, replay in enumerate(replays):
+                name = _named(side, number)
+                output = evaluate.run(self.store, self.golden, replay.path, replay.key, name, self.progress)
+                self._note(None if number else run, output, "outcomes_summary.json", side=name)
+                outputs.append(output)
+            return tuple(outputs)
+
+        return self._staged(f"evaluate {side}", work)
+
+    @cached_property
+    def decision(self) -> StageOutput:
+        """Decision record and flips."""
+        return self._staged("decide", self._decide_early if self.early else self._decide)
+
+    def _decide_early(self, run: StageRun | None) -> StageOutput:
+        output = decide.run_without_replay(
+            self.store,
+            golden=self.golden,
+            policy=self.policy,
+            context=self._context() if self.settled else self._context(self.candidate, findings=self.findings),
+            reasons=self.early,
+        )
+        self._note(run, output, "decision.json")
+        return output
+
+    def _decide(self, run: StageRun | None) -> StageOutput:
+        baseline, *repeats = self.outcomes("baseline")
+        candidate, *samples = self.outcomes("candidate")
+        output = decide.run(
+            self.store,
+            golden=self.golden,
+            baseline_outcomes_path=baseline.path / OUTCOMES,
+            candidate_outcomes_path=candidate.path / OUTCOMES,
+            repeat_outcomes_paths=[repeat.path / OUTCOMES for repeat in repeats],
+            candidate_repeat_outcomes_paths=[sample.path / OUTCOMES for sample in samples],
+            policy=self.policy,
+            context=self._context(
+                self.candidate,
+                {**self._replayed("baseline"), **self._replayed("candidate")},
+                (*self.findings, *self._warnings()),
+            ),
+            findings=self._findings(),
+        )
+        self._note(run, output, "decision.json")
+        return output
+
+    def _context(
+        self,
+        candidate: Checkpoint | None = None,
+        inputs: Mapping[str, str] | None = None,
+        findings: Sequence[Finding] = (),
+    ) -> RecordContext:
+        """What the record says beside the decision. Without a candidate none was made."""
+        digest, weight_bytes = (candidate.digest, candidate.weight_bytes) if candidate else (None, None)
+        return RecordContext(
+            baseline=BaselineFacts(
+                self.baseline.source, self.baseline.revision, self.baseline.digest, self.baseline.weight_bytes
+            ),
+            candidate=CandidateFacts(digest, weight_bytes, self.recipe.model_dump(mode="json")),
+            engine=self.plan.facts(),
+            inputs=inputs or {},
+            findings=[finding.as_json() for finding in findings],
+            times={"decided": datetime.now(UTC).isoformat(timespec="seconds")},
+        )
+
+    def _replayed(self, side: Side) -> dict[str, str]:
+        """Keys of the replays of one side by name."""
+        return {
+            f"{_named(side, n)} replies".replace(" ", "_"): replay.key for n, replay in enumerate(self.replays(side))
+        }
+
+    def _warnings(self) -> list[Finding]:
+        """What the engine warned of on the candidate's side alone."""
+        logs = (
+            (self.replays(side)[0].path / LOG).read_text(encoding="utf-8", errors="replace") for side in get_args(Side)
+        )
+        return log_findings(*logs)
+
+    def _findings(self) -> list[Reason]:
+        """What the outcomes cannot show: whether both sides were asked and served alike, and how the run was meant."""
+        baseline, candidate = ([Conditions.of(replay.path) for replay in self.replays(side)] for side in get_args(Side))
+        findings: list[Reason] = []
+        for number, (one, other) in enumerate(zip(baseline, candidate, strict=False)):
+            findings += comparable(one, {_named("candidate", number): other})
+        if len(candidate) == 1:  # else the baseline's other replays have seeds of their own, and were compared above
+            repeats = {_named("baseline", number): repeat for number, repeat in enumerate(baseline[1:], 1)}
+            findings += comparable(baseline[0], repeats)
+        if self.request.explore:
+            findings.append(exploratory_reason(self.power))
+        return findings
+
+    @cached_property
+    def report(self) -> StageOutput:
+        """HTML report and summaries."""
+
+        def work(run: StageRun | None) -> StageOutput:
+            replies = [] if self.early else [self.replays(side)[0].path / REPLIES for side in get_args(Side)]
+            output = report.run(
+                self.store,
+                decision_dir=self.decision.path,
+                golden=self.golden,
+                replies_paths=replies,
+                run_facts=RunFacts(self.request.model, self.request.recipe, self.request.command),
+            )
+            self._note(run, output)
+            return output
+
+        return self._staged("report", work)
+
+    # --- all of them ---------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def engine_ahead(self) -> Iterator[None]:
+        """Build the engine's environment, where it is missing, beside what the block does.
+
+        What breaks that is raised by :meth:`measure`.
+        """
+        with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="setup") as pool, supervised(pool):
+            self._environment = pool.submit(environments.provide, "serve", self.progress)
+            yield
+
+    def measure(self) -> None:
+        """Quantize, inspect, serve and replay, with what can overlap overlapping.
+
+        The baseline is replayed, and replayed again, while the candidate is quantized; the candidate's server
+        starts at once when memory allows two servers, else when the baseline's has stopped.
+        """
+        _ = self.baseline
+        if self.settled:
+            self.progress.say("plan", "too few golden turns to decide: stopped before anything is quantized")
+            return
+        with contextlib.suppress(_Refused):
+            self._measure()
+
+    def _measure(self) -> None:
+        # When one side fails, or the candidate is refused, the other is of no use any more; what it has is kept.
+        with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="gate") as pool, supervised(pool):
+            pending: set[concurrent.futures.Future[Any]] = {
+                pool.submit(self._measure_baseline),
+                pool.submit(self._measure_candidate),
+            }
+            if self._environment:
+                pending.add(self._environment)
+            while pending:
+                # With a time limit: a signal that another thread receives is handled only when this one wakes.
+                done, pending = concurrent.futures.wait(pending, SIGNAL_S, concurrent.futures.FIRST_COMPLETED)
+                for work in done:
+                    work.result()
+
+    def _measure_baseline(self) -> None:
+        try:
+            _ = self.plan
+            self.replays("baseline")
+        finally:
+            self._baseline_replayed.set()
+
+    def _measure_candidate(self) -> None:
+        weight_bytes = self.candidate.weight_bytes  # quantizes
+        if self.early:
+            self.progress.say("inspect", "the candidate's files settle the verdict: it is not served")
+            raise _Refused
+        if not can_overlap(self.plan, max(weight_bytes, self.baseline.weight_bytes)):
+            self._baseline_replayed.wait()
+        self.replays("candidate")
+
+    def _staged(self, name: str, work: Callable[[StageRun | None], Result]) -> Result:
+        """Run one stage inside a nested tracking run."""
+        if self.tracker is None:
+            return work(None)
+        with self.tracker.stage(name) as run:
+            return work(run)
+
+    def _note(self, run: StageRun | None, output: StageOutput, *files: str, side: str = "") -> None:
+        """Tell the user and the tracker what a stage made."""
+        text = "reused" if output.reused else f"done in {output.seconds:.0f} s"
+        self.progress.say(f"{output.stage} {side}".strip(), f"{text} ({output.key})")
+        if run is not None:
+            run.output(output)
+            run.artifacts(*(output.path / name for name in files))
+
+
+def _named(side: Side, number: int) -> str:
+    """How the ``number``-th replay (from 0) of a side is called."""
+    return f"{side} repeat {number}" if number else side

@@ -1,0 +1,107 @@
+"""Whether two replays may be compared: everything but the weights must be the same, and known to be.
+
+Read from what the replays kept, not from what was meant: the token ids that the server made of each request, the
+digest of each request (messages, tools, sampling), and the engine's identity and settings in effect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.digests import canonical_json
+from pipeline.errors import Verdict
+from pipeline.serving.records import Record, prompt_mismatches, read_records
+from pipeline.stages.serve_replay import ENGINE, REPLIES
+from pipeline.statistics.advice import listed
+from pipeline.statistics.facts import Reason, ReasonCode
+
+_SHOWN = 200
+"""Characters of a differing value that a record shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under what conditions one replay was made. ``engine`` is None where nothing is known of it."""
+
+    records: Mapping[str, Record]
+    engine: Mapping[str, Any] | None
+
+    @staticmethod
+    def of(replay_dir: Path) -> Conditions:
+        """Read them from a replay's output.
+
+        :raises RecordError: a line that is not a reply record.
+        """
+        return Conditions(read_records(replay_dir / REPLIES), _engine(replay_dir / ENGINE))
+
+
+def _engine(path: Path) -> dict[str, Any] | None:
+    """Identity of the engine and its settings in effect, flat."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        running = told["running"]
+        effective = {f"{name} in effect": value for name, value in running["settings"].items()}
+        return {**told["identity"], "version in effect": running["version"], **effective}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def comparable(baseline: Conditions, others: Mapping[str, Conditions]) -> list[Reason]:
+    """What keeps ``others`` (by side) from being compared with the baseline. Each finding is INVALID."""
+    reasons = []
+    for side, other in others.items():
+        reasons += _prompts(baseline, other, side)
+        reasons += _requests(baseline, other, side)
+        reasons += _engines(baseline, other, side)
+    return reasons
+
+
+def _prompts(baseline: Conditions, other: Conditions, side: str) -> list[Reason]:
+    differing = prompt_mismatches(baseline.records, other.records)
+    if not differing:
+        return []
+    unknown = sum(
+        records[turn_id].prompt_token_ids_digest is None
+        for turn_id in differing
+        for records in (baseline.records, other.records)
+    )
+    turns = len(baseline.records.keys() | other.records.keys())
+    text = f"baseline and {side} did not read the same prompt at {len(differing)} of {turns} turns: {listed(differing)}"
+    text += f"; in {unknown} replies the token ids are missing." if unknown else "."
+    figures: dict[str, float | int | str] = {"turns": turns, "differing": len(differing), "unknown": unknown}
+    return [Reason(ReasonCode.PROMPTS_DIFFER, Verdict.INVALID, text, figures=figures)]
+
+
+def _requests(baseline: Conditions, other: Conditions, side: str) -> list[Reason]:
+    both = sorted(baseline.records.keys() & other.records.keys())
+    differing = [t for t in both if baseline.records[t].request_digest != other.records[t].request_digest]
+    if not differing:
+        return []
+    text = (
+        f"baseline and {side} were not asked the same at {len(differing)} of {len(both)} turns (messages, tools or "
+        f"sampling): {listed(differing)}."
+    )
+    figures: dict[str, float | int | str] = {"turns": len(both), "differing": len(differing)}
+    return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text, figures=figures)]
+
+
+def _engines(baseline: Conditions, other: Conditions, side: str) -> list[Reason]:
+    first, second = baseline.engine, other.engine
+    if first is None or second is None:
+        unknown = " and ".join(name for name, engine in (("baseline", first), (side, second)) if engine is None)
+        text = f"it is not known by which engine and settings the replies were made ({unknown})."
+        return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text)]
+    differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    if not differing:
+        return []
+    figures: dict[str, float | int | str] = {
+        f"{name} ({who})": canonical_json(engine.get(name))[:_SHOWN]
+        for name in differing
+        for who, engine in (("baseline", first), (side, second))
+    }
+    text = f"baseline and {side} were not served alike: {', '.join(differing)} differ."
+    return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text, figures=figures)]
