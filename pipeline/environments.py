@@ -1,29 +1,35 @@
 """The Python environments: built with uv from the pins in ``configs/envs/``, only when missing or changed.
 
 Quantizer and engine pin conflicting packages, so each has an environment of its own; the pipeline
-starts them as processes and never imports them. ``python3 -m pipeline.environments setup`` builds
-all of them with nothing but the standard library; ``make setup`` calls it.
+starts them as processes and never imports them. ``python3 -m pipeline.environments setup [NAME ...]``
+builds them with nothing but the standard library; ``make setup`` calls it. A run builds what it needs and
+does not find (:func:`provide`).
 
-An environment is complete when its stamp file holds the digest of everything it was built from.
-``QUANT_GATE_<NAME>_PYTHON`` points at an interpreter of your own instead.
+An environment is complete when its stamp file holds the digest of everything it was built from; one whose
+build fails or is interrupted is removed. ``QUANT_GATE_<NAME>_PYTHON`` points at an interpreter of your own instead.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import fcntl
 import functools
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from pipeline.errors import EnvironmentMissing, UsageError
+from pipeline.errors import EnvironmentMissing, Interrupted, UsageError
+from pipeline.processes import Group, go_on, supervised
+from pipeline.progress import Progress, Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "configs" / "envs"
@@ -32,6 +38,11 @@ STAMP = ".quant-gate-stamp"
 # The active virtual environment may be the very one that is to be removed and built again.
 BASE_PYTHON = getattr(sys, "_base_executable", None) or sys.executable
 MINIMUM_PYTHON = (3, 11)
+TORCH = "torch==2.13.0+cpu"
+LOOK_S = 0.2
+"""Seconds between looks at a lock that another setup holds."""
+PROBE_S = 60
+"""Seconds that a package index may take to say whether it has a CPU build of torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,8 @@ class Environment:
     projects: tuple[Path, ...] = ()
     """Parts of this project that are installed into it, by directory."""
     editable: bool = False
+    optional: bool = False
+    """Built when something needs it, not by a plain ``setup``."""
 
     def digest(self) -> str:
         """SHA-256 (hex) over pins, overrides, own parts, Python's version and the kind of device."""
@@ -98,6 +111,8 @@ def environments() -> dict[str, Environment]:
             (ROOT / "pipeline" / "serving" / "engine" / "cpu_fp8",),
         ),
         "quantize": Environment("quantize", venvs / "quantize", PINS / "quantize.txt", overrides),
+        "autoawq": Environment("autoawq", venvs / "autoawq", PINS / "autoawq.txt", overrides, optional=True),
+        "train": Environment("train", venvs / "train", PINS / "train.txt", overrides, optional=True),
     }
 
 
@@ -116,10 +131,23 @@ def python_of(name: str) -> Path:
     environment = environments()[name]
     if not environment.is_current():
         state = "was built from other pins" if environment.directory.exists() else "is missing"
-        raise EnvironmentMissing(
-            f"environment {name!r} ({environment.directory.relative_to(ROOT)}) {state}", "Run `make setup`."
-        )
+        remedy = "It is built when a recipe needs it." if environment.optional else "Run `make setup`."
+        raise EnvironmentMissing(f"environment {name!r} ({environment.directory.relative_to(ROOT)}) {state}", remedy)
     return environment.python
+
+
+def provide(name: str, progress: Progress) -> Path:
+    """The interpreter of environment ``name``, which is built first where it is missing or has other pins.
+
+    Any number of threads and processes may ask for the same one: one builds it, the others wait.
+
+    :raises EnvironmentMissing: the build failed; the end of its log is in the message.
+    :raises UsageError: this Python cannot make virtual environments.
+    :raises Interrupted: everything is being stopped.
+    """
+    if not os.environ.get(f"QUANT_GATE_{name.upper()}_PYTHON"):
+        _make_current(environments()[name], progress)
+    return python_of(name)
 
 
 def env_digest(name: str) -> str:
@@ -131,52 +159,79 @@ def env_digest(name: str) -> str:
 # --- building ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("setup: waiting for another setup to finish", file=sys.stderr)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """Where one thing is being built, by nobody else: what it is called, its log, and its lock file."""
+
+    name: str
+    log: Path
+    lock: int
+
+    def run(self, command: Sequence[str | Path]) -> None:
+        """Run one command; its output goes to the log. It holds the lock, too, should it outlive this process.
+
+        :raises EnvironmentMissing: it failed.
+        """
+        with self.log.open("ab") as output:
+            output.write(f"$ {' '.join(map(str, command))}\n".encode())
+            output.flush()
+            with self.started(command, stdout=output, stderr=subprocess.STDOUT) as process:
+                code = process.wait()
+        if code != 0:
+            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+            raise EnvironmentMissing(
+                f"building environment {self.name!r} failed (exit {code}); "
+                f"end of {self.log.relative_to(ROOT)}:\n{tail}",
+                "Check that the package index is reachable and that the disk has 8 GB free, then run again.",
+            )
+
+    def started(self, command: Sequence[str | Path], **options: int | IO[bytes]) -> Group:
+        """The command as a process to be started, with the environment and the lock of a build."""
+        return Group(command, env=_build_environment(), pass_fds=[self.lock], **options)
 
 
-def _run(command: list[str | Path], name: str, log: Path) -> None:
-    """Run one build command; its output goes to ``log``."""
-    with log.open("ab") as handle:
-        handle.write(f"$ {' '.join(map(str, command))}\n".encode())
-        handle.flush()
-        done = subprocess.run(
-            command,
-            stdout=handle,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env=_build_environment(),
-            check=False,
-        )
-    if done.returncode != 0:
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-        raise EnvironmentMissing(
-            f"building environment {name!r} failed (exit {done.returncode}); end of {log.relative_to(ROOT)}:\n{tail}",
-            "Check that the package index is reachable and that the disk has 8 GB free, then run `make setup` again.",
-        )
+@contextlib.contextmanager
+def _site(name: str, progress: Progress) -> Iterator[_Site]:
+    """The right to build ``name``, once nobody else has it.
+
+    :raises Interrupted: everything is being stopped.
+    """
+    logs = ROOT / ".venvs" / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with (ROOT / ".venvs" / f"{name}.lock").open("w") as lock:
+        told = False
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    progress.say("setup", f"waiting for {name}, which is being built")
+                told = True
+                go_on()
+                time.sleep(LOOK_S)
+        yield _Site(name, logs / f"{name}.log", lock.fileno())
 
 
-def _uv(log: Path) -> Path:
-    """The pinned uv, installed into an environment of its own when missing."""
+def _uv() -> Path:
+    """The pinned uv, installed when missing."""
     directory = ROOT / ".venvs" / f"uv-{UV_VERSION}"
     uv = directory / "bin" / "uv"
-    if not uv.exists():
+    if uv.exists():
+        return uv
+    with _site("uv", Silent()) as site:
+        if uv.exists():
+            return uv
         if subprocess.run([BASE_PYTHON, "-c", "import ensurepip"], capture_output=True, check=False).returncode != 0:
             raise UsageError(
                 "this Python has no ensurepip, so it cannot make a virtual environment",
                 "On Debian: apt-get install python3-venv",
             )
-        shutil.rmtree(directory, ignore_errors=True)
-        _run([BASE_PYTHON, "-m", "venv", directory], "uv", log)
-        _run([directory / "bin" / "python", "-m", "pip", "install", "-q", f"uv=={UV_VERSION}"], "uv", log)
+        work = directory.with_name(f"{directory.name}.work")  # uv is a program that can be moved
+        shutil.rmtree(work, ignore_errors=True)
+        site.run([BASE_PYTHON, "-m", "venv", work])
+        site.run([work / "bin" / "python", "-m", "pip", "install", "-q", f"uv=={UV_VERSION}"])
+        work.rename(directory)
     return uv
 
 
@@ -193,53 +248,61 @@ def _find_links() -> list[str]:
     return [part for link in os.environ.get("PIP_FIND_LINKS", "").split() for part in ("--find-links", link)]
 
 
-def _torch_source(uv: Path, log: Path) -> list[str]:
+def _torch_source(uv: Path, site: _Site) -> list[str]:
     """Where torch comes from on a machine without a GPU: local wheels, PyTorch's CPU index, or PyPI as it is."""
     if has_gpu():
         return []
-    links = _find_links()
     probe: list[str | Path] = [uv, "pip", "compile", "-q", "--no-deps", "--python", BASE_PYTHON, "-"]
-    choices: tuple[list[str], ...] = (links, ["--torch-backend", "cpu"])
-    for choice in choices:
-        wanted = "torch==2.13.0+cpu"
-        if not choice:
-            continue
-        try:
-            found = subprocess.run(
-                [*probe, *choice],
-                input=wanted,
-                capture_output=True,
-                text=True,
-                timeout=60,
-                env=_build_environment(),
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            continue
-        if found.returncode == 0:
-            return choice
-    with log.open("a") as handle:
-        handle.write("no CPU build of torch found; the ordinary, larger one is installed\n")
+    choices: tuple[list[str], ...] = (_find_links(), ["--torch-backend", "cpu"])
+    for choice in filter(None, choices):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with site.started([*probe, *choice], **pipes) as process, contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(TORCH.encode(), PROBE_S)
+            if process.returncode == 0:
+                return choice
+    with site.log.open("a") as log:
+        log.write("no CPU build of torch found; the ordinary, larger one is installed\n")
     return []
 
 
-def _build(environment: Environment, uv: Path, torch_source: list[str], log: Path) -> None:
+def _make_current(environment: Environment, progress: Progress) -> None:
+    """Build ``environment`` unless it is current, or becomes so while another setup is waited for."""
+    if environment.is_current():
+        return
+    with _site(environment.name, progress) as site:
+        if environment.is_current():
+            return
+        progress.say("setup", f"building {environment.name} (log: {site.log.relative_to(ROOT)})")
+        site.log.unlink(missing_ok=True)
+        try:
+            _build(environment, site, _uv())
+        except BaseException:
+            shutil.rmtree(environment.directory, ignore_errors=True)
+            go_on()  # a command that was stopped has not failed
+            raise
+        progress.say("setup", f"{environment.name} is ready")
+
+
+def _build(environment: Environment, site: _Site, uv: Path) -> None:
     (environment.directory / STAMP).unlink(missing_ok=True)
     shutil.rmtree(environment.directory, ignore_errors=True)
-    _run([uv, "venv", "-q", "--python", BASE_PYTHON, environment.directory], environment.name, log)
+    site.run([uv, "venv", "-q", "--python", BASE_PYTHON, environment.directory])
     install: list[str | Path] = [uv, "pip", "install", "-q", "--python", environment.python]
     pins: list[str | Path] = ["-r", environment.pins]
     if environment.overrides:
-        pins += ["--override", environment.overrides, *torch_source]
-    _run([*install, *pins], environment.name, log)
+        pins += ["--override", environment.overrides, *_torch_source(uv, site)]
+    site.run([*install, *pins])
     for project in environment.projects:
         editable = ["-e"] if environment.editable else []
-        _run([*install, "--no-deps", *editable, project], environment.name, log)
+        # With the pinned setuptools of the environment itself, not a newest one in another made for the purpose.
+        site.run([*install, "--no-build-isolation", "--no-deps", *editable, project])
     (environment.directory / STAMP).write_text(environment.digest())
 
 
-def setup(names: list[str]) -> None:
+def setup(names: Sequence[str], progress: Progress) -> None:
     """Build the named environments that are not current, at the same time; do nothing for the others.
+
+    When one fails the others are built to their end.
 
     :raises UsageError: this Python is too old or cannot make environments.
     :raises EnvironmentMissing: a build failed; the end of its log is in the message.
@@ -249,22 +312,24 @@ def setup(names: list[str]) -> None:
             f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old",
             "Install Python 3.11 or later; `make PYTHON=python3.12`.",
         )
-    logs = ROOT / ".venvs" / "logs"
-    with _locked(ROOT / ".venvs" / "setup.lock"):
-        stale = [e for name, e in environments().items() if name in names and not e.is_current()]
-        if not stale:
-            return
-        logs.mkdir(parents=True, exist_ok=True)
-        for old in logs.glob("*.log"):
-            old.unlink()
-        print(f"setup: building {', '.join(e.name for e in stale)} (logs in .venvs/logs)", file=sys.stderr)
-        uv = _uv(logs / "uv.log")
-        torch_source = _torch_source(uv, logs / "uv.log") if any(e.overrides for e in stale) else []
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            builds = {pool.submit(_build, e, uv, torch_source, logs / f"{e.name}.log"): e.name for e in stale}
-            for build in concurrent.futures.as_completed(builds):
-                build.result()
-                print(f"setup: {builds[build]} is ready", file=sys.stderr)
+    with concurrent.futures.ThreadPoolExecutor() as pool, supervised(pool):
+        builds = [pool.submit(_make_current, environments()[name], progress) for name in names]
+        pending = set(builds)
+        while pending:  # with a time limit, so that a signal is handled whichever thread receives it
+            _, pending = concurrent.futures.wait(pending, LOOK_S)
+    for build in builds:
+        build.result()
+
+
+class _Lines:
+    """Progress as lines on standard error."""
+
+    def say(self, stage: str, text: str) -> None:
+        """Print one line."""
+        print(f"{stage}: {text}", file=sys.stderr)
+
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """Ignore: builds do not count."""
 
 
 def main(arguments: list[str]) -> int:
@@ -274,15 +339,17 @@ def main(arguments: list[str]) -> int:
         print(f"usage: python3 -m pipeline.environments setup [{' | '.join(known)} ...]", file=sys.stderr)
         return UsageError.exit_code
     try:
-        setup(arguments[1:] or known)
+        setup(arguments[1:] or [name for name in known if not environments()[name].optional], _Lines())
     except (EnvironmentMissing, UsageError) as error:
         print(f"error: {error.message}\n  {error.remedy}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         print("setup: interrupted; run again to go on", file=sys.stderr)
-        return 130
+        return Interrupted.exit_code
     return 0
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C
     sys.exit(main(sys.argv[1:]))

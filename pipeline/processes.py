@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from pipeline.errors import Interrupted
+
+GRACE_S = 5.0
+"""Seconds that a :class:`Group` has to end by itself when it is stopped."""
 
 
 class Stoppable(Protocol):
@@ -77,3 +84,56 @@ def supervised(threads: Executor | None = None) -> Iterator[None]:
         with _lock:
             _closing = not isinstance(error, Exception)
         raise
+
+
+class Group:
+    """A command in a process group of its own: Ctrl-C in a terminal does not reach it, and it ends as a whole.
+
+    ``with Group(command) as process`` starts it; what is left of the group when the block ends is killed.
+    ``options`` are those of :class:`subprocess.Popen`. It may be stopped from another thread, even before it starts.
+
+    :raises Interrupted: on entering, when everything is being stopped.
+    """
+
+    def __init__(self, command: Sequence[str | Path], **options: Any) -> None:
+        self._command = command
+        self._options = options
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> subprocess.Popen[bytes]:
+        enrol(self)
+        try:
+            with self._lock:
+                if self._stopped:
+                    raise Interrupted("interrupted")
+                options = {"stdin": subprocess.DEVNULL, **self._options}
+                self._process = subprocess.Popen(self._command, start_new_session=True, **options)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self._process
+
+    def __exit__(self, *raised: object) -> None:
+        self.stop()
+        leave(self)
+
+    def stop(self) -> None:
+        """End the whole group for certain."""
+        with self._lock:
+            self._stopped = True
+            process = self._process
+            if process is None:
+                return
+            if process.poll() is None:
+                _signal(process, signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE_S)
+            _signal(process, signal.SIGKILL)  # also what the command itself may have left behind
+            process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

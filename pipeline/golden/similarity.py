@@ -7,13 +7,16 @@ with banding: two transcripts are compared when all values of one band agree. Ke
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasketch import MinHash
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 PERMUTATIONS = 128
 """Values per signature: the estimated similarity has a standard error of at most 1/(2*sqrt(128)) = 0.044."""
@@ -24,8 +27,14 @@ BANDS = 16
 THRESHOLD = 0.8
 """Estimated Jaccard similarity from which two conversations count as nearly the same."""
 
-_BLANK = MinHash(num_perm=PERMUTATIONS, seed=1)
 _WORD = re.compile(r"\w+")
+
+
+@functools.cache
+def _blank() -> MinHash:
+    from datasketch import MinHash  # costs every start of the command line otherwise
+
+    return MinHash(num_perm=PERMUTATIONS, seed=1)
 
 
 def words(text: str) -> list[str]:
@@ -42,7 +51,7 @@ def signature(text: str) -> NDArray[np.uint32]:
     """The MinHash signature of a text's word triples."""
     listed = words(text)
     triples = {" ".join(listed[i : i + 3]) for i in range(max(1, len(listed) - 2))}
-    sketch = _BLANK.copy()
+    sketch = _blank().copy()
     sketch.update_batch([triple.encode() for triple in triples])
     return np.asarray(sketch.hashvalues, dtype=np.uint64).astype(np.uint32)
 

@@ -6,33 +6,30 @@ then ends the group; and the kernel ends the worker when the control process die
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
-import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pipeline.digests import tree_digest
-from pipeline.errors import DiskSpaceError, Interrupted, QuantizeError
-from pipeline.processes import enrol, leave
+from pipeline.errors import DiskSpaceError, QuantizeError
+from pipeline.processes import Group
 from pipeline.progress import Progress
 
 SCRIPTS = Path(__file__).resolve().parent / "workers"
 _LOG_LINES = 15
-_GRACE_S = 5.0
 _LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")  # the last would cost 10 s of compiling a start
 _OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError", "Cannot allocate memory", "can't allocate memory")
 _OUT_OF_DISK = ("No space left on device", "Disk quota exceeded")
 
 
-def source_digest(script: str) -> str:
-    """Digest of a worker's source: other code may make another candidate."""
-    return tree_digest(SCRIPTS, [SCRIPTS / script, SCRIPTS / "worker_io.py"])
+def source_digest(script: str, *parts: str) -> str:
+    """Digest of a worker's source and of the modules that it imports: other code may make another candidate."""
+    return tree_digest(SCRIPTS, [SCRIPTS / name for name in (script, *parts, "worker_io.py")])
 
 
 def run_worker(
@@ -47,44 +44,12 @@ def run_worker(
     """
     job_file, log_file = folder / "job.json", folder / "worker.log"
     job_file.write_text(json.dumps({**job, "parent_pid": os.getpid()}, indent=1), encoding="utf-8")
-    with log_file.open("wb") as log:
-        worker = _Worker([str(python), str(SCRIPTS / script), str(job_file)], log)
-        enrol(worker)
-        try:
-            code, result = worker.run(stage, progress)
-        finally:
-            worker.stop()
-            leave(worker)
-    if code != 0 or result is None:
-        _fail(script, code, log_file)
-    assert result is not None
-    return result
-
-
-class _Worker:
-    """A worker process. It may be stopped from another thread than the one that runs it, even before it starts."""
-
-    def __init__(self, command: list[str], log: IO[bytes]) -> None:
-        self._command = command
-        self._log = log
-        self._lock = threading.Lock()
-        self._stopped = False
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def run(self, stage: str, progress: Progress) -> tuple[int, dict[str, Any] | None]:
-        """Run to the end; returns the exit status (negative: the signal) and the reported result."""
-        with self._lock:
-            if self._stopped:
-                raise Interrupted("interrupted")
-            process = self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                env=_environment(),
-                start_new_session=True,
-            )
-        result: dict[str, Any] | None = None
+    command = [python, SCRIPTS / script, job_file]
+    result: dict[str, Any] | None = None
+    with (
+        log_file.open("wb") as log,
+        Group(command, stdout=subprocess.PIPE, stderr=log, env=_environment()) as process,
+    ):
         assert process.stdout is not None
         with process.stdout as reports:
             for line in reports:
@@ -95,21 +60,11 @@ class _Worker:
                     progress.advance(stage, record["done"], record["total"])
                 else:
                     result = record["result"]
-        return process.wait(), result
-
-    def stop(self) -> None:
-        """End the worker's whole group for certain."""
-        with self._lock:
-            self._stopped = True
-            process = self._process
-            if process is None:
-                return
-            if process.poll() is None:
-                _signal_group(process, signal.SIGTERM)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_GRACE_S)
-            _signal_group(process, signal.SIGKILL)  # also what the worker itself may have left behind
-            process.wait()
+        code = process.wait()
+    if code != 0 or result is None:
+        _fail(script, code, log_file)
+    assert result is not None
+    return result
 
 
 def _environment() -> dict[str, str]:
@@ -121,11 +76,6 @@ def _environment() -> dict[str, str]:
         "PYTHONNOUSERSITE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
 
 
 def _fail(script: str, code: int, log_file: Path) -> None:

@@ -68,7 +68,7 @@ def _directory(model: str) -> Path | None:
 
 def _embedded(store: Store, name: str, progress: Progress) -> Path:
     def build(output: Path) -> None:
-        embedded.build(name, output, python=environments.python_of("quantize"), progress=progress)
+        embedded.build(name, output, python=environments.provide("quantize", progress), progress=progress)
 
     inputs = embedded.inputs(name, environments.env_digest("quantize"))
     return store.make(STAGE, inputs, build, needs_bytes=embedded.WEIGHT_BYTES).path / "checkpoint"

@@ -1,4 +1,4 @@
-"""The embedded model, built for real, with an adapter merged into one layer."""
+"""The embedded model, built for real: as published, and with an adapter merged into one layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from pipeline import environments
-from pipeline.errors import EnvironmentMissing
+from pipeline.digests import file_digest
+from pipeline.errors import EnvironmentMissing, QuantizeError
 from pipeline.progress import Silent
 from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import read_checkpoint
@@ -51,11 +52,45 @@ print(json.dumps({
 """
 
 
-def test_embedded_model_with_adapter(tmp_path: Path) -> None:
+# What transformers 5.17.0 saves after AutoModelForCausalLM.from_pretrained(..., gguf_file=..., dtype=torch.bfloat16,
+# quantization_config=GgufConfig(dequantize=True)); the others with the corrections that the worker's text names.
+BY_TRANSFORMERS = {
+    "model.safetensors": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
+    "tokenizer.json": "6e94f90ff5d70c41bd1309f5152be34bbd9236b6ac510130d69b5d60a8fd24b0",
+    "config.json": "bb2467dc4f2b5bc93c85eb5b6887cf73991e691ba5332743b55e9479cc253856",
+    "generation_config.json": "71d51f72d5a04dfc0264761bc375030b8079fc1adc1393c4b73301704c0a638e",
+    "tokenizer_config.json": "0bb2eef16d8e5241ded7f264335c2bd0d40627c9f9102c2e0a4ea604f2218bcf",
+}
+
+
+@pytest.fixture
+def python() -> Path:
     try:
-        python = environments.python_of("quantize")
+        return environments.python_of("quantize")
     except EnvironmentMissing as error:
         pytest.skip(f"no quantize environment: {error.message}")
+
+
+def test_embedded_model_is_what_transformers_makes_of_it(python: Path, tmp_path: Path) -> None:
+    embedded.build("demo-raw", tmp_path, python=python, progress=Silent())
+    made = {name: file_digest(tmp_path / "checkpoint" / name) for name in BY_TRANSFORMERS}
+    assert made == BY_TRANSFORMERS
+
+
+@pytest.mark.parametrize("change", [{"use_dora": True}, {"bias": "all"}, {"peft_type": "IA3"}])
+def test_an_adapter_of_another_kind_is_refused(change: dict[str, object], python: Path, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    (files / "adapter").mkdir(parents=True)
+    shutil.copy(embedded.DEMO_FILES / "chat_template.jinja", files)
+    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "bias": "none", **change}
+    (files / "adapter" / "adapter_config.json").write_text(json.dumps(config))
+    (files / "adapter" / "adapter_model.safetensors").touch()
+    (tmp_path / "key.work").mkdir()
+    with pytest.raises(QuantizeError, match="not a plain LoRA adapter"):
+        embedded.build("demo", tmp_path / "key.work", python=python, progress=Silent(), files=files)
+
+
+def test_embedded_model_with_adapter(python: Path, tmp_path: Path) -> None:
     files, adapter = tmp_path / "files", tmp_path / "files" / "adapter"
     adapter.mkdir(parents=True)
     shutil.copy(embedded.DEMO_FILES / "chat_template.jinja", files)

