@@ -1,8 +1,11 @@
-"""The gate's measured error rates: simulated candidates with a known true loss, judged by the shipped decision.
+"""The gate's own error rates: candidates with a known true loss, judged by the shipped decision.
 
 Run from the project: ``python benchmarks/error_rates.py [runs]`` (default 2,000 per line, about ten minutes on
 one core). Aims: at a true loss of exactly the margin at most 5 % ACCEPT, also when a tenth of the scenarios
 holds all of it; at zero loss at most 5 % REJECT. The last column is the standard error of the ACCEPT rate.
+
+``python benchmarks/error_rates.py exact [step]`` computes, without simulation, the rates of independent turns
+at a loss of exactly the margin: the worst and the mean over set sizes from 60 to 1,300 in steps (default 10).
 """
 
 from __future__ import annotations
@@ -11,12 +14,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scipy.special import bdtr
+from scipy.stats import binom
 
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
-from pipeline.statistics.simulation import simulate_verdicts
+from pipeline.statistics.limits import PairedCounts
+from pipeline.statistics.simulation import simulate_decisions
 
+MARGIN, ALPHA = 0.03, 0.05
+POLICY = {"metrics": {"m": {"margin": MARGIN}}}
+LOOKS = [0.25, 0.5, 0.75]
 LINES: dict[str, dict[str, Any]] = {
     "loss = margin, spread evenly": {"loss": 0.03},
     "loss = margin, spread evenly, no noise": {"loss": 0.03, "noise": 0.0},
@@ -30,21 +42,74 @@ LINES: dict[str, dict[str, Any]] = {
     "no loss, 1 % noise, 80 scenarios": {"noise": 0.01, "scenarios": 80},
     "loss of twice the margin": {"loss": 0.06},
     "loss of three times the margin": {"loss": 0.09},
+    "loss of five times the margin": {"loss": 0.15},
 }
 
 
-def main() -> None:
-    """Print verdict shares line by line."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    policy = GateSettings.model_validate({"metrics": {"m": {"margin": 0.03}}})
+def simulated(runs: int) -> None:
+    """Print verdict shares line by line, first without looks, then with them."""
     print(f"margin 3 %, alpha 5 %, 240 scenarios of 1-4 turns unless stated, {runs} runs per line")
-    print(f"{'true state':<42} {'ACCEPT':>7} {'REJECT':>7} {'INCONC.':>7} {'INVALID':>7} {'+-':>6}")
-    for seed, (name, setting) in enumerate(LINES.items(), 1):
-        verdicts = simulate_verdicts(policy, runs=runs, seed=seed, **setting)
-        order = (Verdict.ACCEPT, Verdict.REJECT, Verdict.INCONCLUSIVE, Verdict.INVALID)
-        shares = [verdicts[verdict] / runs for verdict in order]
-        error = (shares[0] * (1 - shares[0]) / runs) ** 0.5
-        print(f"{name:<42} " + " ".join(f"{share:>7.2%}" for share in shares) + f" {error:>6.2%}", flush=True)
+    order = (Verdict.ACCEPT, Verdict.REJECT, Verdict.INCONCLUSIVE, Verdict.INVALID)
+    for looks in ([], LOOKS):
+        policy = GateSettings.model_validate({**POLICY, "looks": looks})
+        title = f"looks at {', '.join(f'{look:.0%}' for look in looks)}" if looks else "no looks"
+        print(f"{title:<42} {'ACCEPT':>7} {'REJECT':>7} {'INCONC.':>7} {'INVALID':>7} {'+-':>6} {'replayed':>9}")
+        for seed, (name, setting) in enumerate(LINES.items(), 1):
+            counts, replayed = dict.fromkeys(order, 0), 0.0
+            for decision in simulate_decisions(policy, runs=runs, seed=seed, **setting):
+                counts[decision.verdict] += 1
+                stop = next((test for test in decision.metrics[0].looks if test.rejects), None)
+                replayed += 1.0 if stop is None else looks[stop.look - 1]
+            shares = [counts[verdict] / runs for verdict in order]
+            error = (shares[0] * (1 - shares[0]) / runs) ** 0.5
+            figures = " ".join(f"{share:>7.2%}" for share in shares)
+            print(f"{name:<42} {figures} {error:>6.2%} {replayed / runs:>9.0%}", flush=True)
+
+
+def exact(step: int) -> None:
+    """Print false ACCEPTs and REJECTs of independent turns at a loss of exactly the margin."""
+    gains = (0.0, 0.0025, 0.005, 0.01, 0.02)
+    print(f"n from 60 to 1,300 in steps of {step}; largest (mean) over n; gains by noise in columns")
+    print(f"{'':<24}" + "".join(f"{gain:>18.2%}" for gain in gains))
+    for margin in (0.02, 0.03, 0.05):
+        rates: dict[Verdict, list[list[float]]] = {Verdict.ACCEPT: [], Verdict.REJECT: []}
+        for n in range(60, 1301, step):
+            most = int(binom.ppf(1 - 1e-9, n, margin + gains[-1]))
+            for verdict, rows in rates.items():
+                edges = [_edge(n, b, margin, verdict) for b in range(most + 1)]
+                rows.append([_rate(n, margin, gain, edges, verdict) for gain in gains])
+        for verdict, rows in rates.items():
+            cells = [f"{max(column):.2%} ({np.mean(column):.2%})" for column in zip(*rows, strict=True)]
+            print(f"margin {margin:.0%}, false {verdict:<8}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+
+
+def _edge(n: int, b: int, margin: float, verdict: Verdict) -> int:
+    """Smallest number of gains that gives ACCEPT, or that is too many for REJECT, beside ``b`` losses in ``n``."""
+    low, high = -1, n - b + 1
+    while high - low > 1:
+        c = (low + high) // 2
+        found = PairedCounts(n, b, c, n).verdict(margin, ALPHA)
+        beyond = found is Verdict.ACCEPT if verdict is Verdict.ACCEPT else found is not Verdict.REJECT
+        low, high = (low, c) if beyond else (c, high)
+    return high
+
+
+def _rate(n: int, margin: float, gain: float, edges: list[int], verdict: Verdict) -> float:
+    """Probability of the verdict at a loss of exactly the margin and gains at rate ``gain``."""
+    total = 0.0
+    for b, edge in enumerate(edges):
+        below = float(bdtr(min(edge - 1, n - b), n - b, gain / (1 - margin - gain))) if edge else 0.0
+        total += float(binom.pmf(b, n, margin + gain)) * (1 - below if verdict is Verdict.ACCEPT else below)
+    return total
+
+
+def main() -> None:
+    """Simulate, or compute exactly."""
+    words = sys.argv[1:]
+    if words[:1] == ["exact"]:
+        exact(int(words[1]) if len(words) > 1 else 10)
+    else:
+        simulated(int(words[0]) if words else 2000)
 
 
 if __name__ == "__main__":

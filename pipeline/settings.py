@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -34,6 +35,13 @@ class Sampling(_Facts):
     temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(256, ge=1, description="most tokens generated per turn")
     seed: int = 0
+    samples: int = Field(1, ge=1, le=100, description="replays of each side, with a seed of their own")
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Sampling:
+        if self.samples > 1 and self.temperature == 0:
+            raise ValueError("samples above 1 need a temperature above 0: greedy decoding repeats itself")
+        return self
 
 
 class ReplaySettings(_Facts):
@@ -59,9 +67,24 @@ class BenefitPolicy(_Facts):
 
 
 class NoisePolicy(_Facts):
-    """How far the baseline may disagree with itself when it is served again."""
+    """How far the baseline may disagree with itself when it is replayed again."""
 
+    repeats: int = Field(1, ge=1, le=9, description="further replays, in another order and at another concurrency")
     flip_rate_ceiling: Share = Field(0.05, description="a gating metric above it makes the run INVALID")
+
+
+class PowerPolicy(_Facts):
+    """What is assumed before anything is measured."""
+
+    flip_rate: Share = Field(0.02, description="share of turns on which the candidate is assumed to differ")
+
+
+class SamplePolicy(_Facts):
+    """A fixed sample of the golden set, in whole scenarios: see :func:`pipeline.golden.select.select`."""
+
+    turns: int = Field(ge=1, description="turns to reach")
+    seed: int = Field(0, description="another seed draws other scenarios")
+    at_least: dict[str, Annotated[int, Field(ge=1)]] = Field({}, description="turns of a slice beyond its share")
 
 
 class GateSettings(_Facts):
@@ -71,8 +94,10 @@ class GateSettings(_Facts):
     anomalous_gain: Share = Field(0.05, description="a proven gain beyond this is INVALID, not good news")
     benefit: BenefitPolicy = BenefitPolicy()
     noise: NoisePolicy = NoisePolicy()
-    scenarios: int | None = Field(
-        None, ge=1, description="replay a fixed sample of this many scenarios; none: the whole golden set"
+    power: PowerPolicy = PowerPolicy()
+    sample: SamplePolicy | None = Field(None, description="none: the whole golden set")
+    looks: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(strict=False)] = Field(
+        (), description="shares of the scenarios after which a hopeless candidate is rejected; none: only at the end"
     )
     sampling: Sampling = Sampling()
     replay: ReplaySettings = ReplaySettings()
@@ -82,6 +107,10 @@ class GateSettings(_Facts):
     def _some_metric_gates(self) -> GateSettings:
         if not any(metric.gating for metric in self.metrics.values()):
             raise ValueError("no metric is gating: such a gate would accept anything")
+        if any(later <= earlier for earlier, later in pairwise(self.looks)):
+            raise ValueError("looks must increase")
+        if self.looks and self.sampling.samples > 1:
+            raise ValueError("looks need sampling.samples: 1: the first replay alone decides nothing")
         return self
 
 

@@ -8,7 +8,7 @@ configuration gave (policy, recipe, engine) is written as given.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -47,10 +47,10 @@ class BaselineFacts:
 
 @dataclass(frozen=True, slots=True)
 class CandidateFacts:
-    """The quantized side; ``recipe`` as loaded."""
+    """The quantized side; ``recipe`` as loaded. Digest and bytes are None where none was made."""
 
-    digest: str
-    weight_bytes: int
+    digest: str | None
+    weight_bytes: int | None
     recipe: Mapping[str, Any]
 
 
@@ -60,6 +60,7 @@ class RecordContext:
 
     :ivar engine: ``EnginePlan.facts()``.
     :ivar inputs: further digests by name (replies, environments, ...).
+    :ivar findings: what the inspection and the servers' logs showed, as JSON values, the gravest first.
     :ivar times: times of any kind; the one part that may differ between equal runs.
     """
 
@@ -67,6 +68,7 @@ class RecordContext:
     candidate: CandidateFacts
     engine: Mapping[str, Any]
     inputs: Mapping[str, str] = field(default_factory=dict)
+    findings: Sequence[Mapping[str, Any]] = ()
     times: Mapping[str, Any] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
@@ -76,12 +78,14 @@ class RecordContext:
             "candidate": {**asdict(self.candidate), "recipe": dict(self.candidate.recipe)},
             "engine": dict(self.engine),
             "inputs": dict(self.inputs),
+            "findings": [dict(finding) for finding in self.findings],
         }
 
     @property
-    def benefit(self) -> Benefit:
-        """Weight bytes of both sides."""
-        return Benefit(self.baseline.weight_bytes, self.candidate.weight_bytes)
+    def benefit(self) -> Benefit | None:
+        """Weight bytes of both sides; None without a candidate."""
+        after = self.candidate.weight_bytes
+        return None if after is None else Benefit(self.baseline.weight_bytes, after)
 
 
 def build_record(
@@ -114,6 +118,8 @@ def build_record(
             for reason in decision.reasons
         ],
         "next_step": decision.next_step,
+        "to_change": decision.to_change,
+        "look": decision.look,
         "golden_set": {
             "name": golden.name,
             "digest": golden.digest,
@@ -131,6 +137,8 @@ def build_record(
             "failed": list(critical.failed),
             "unstable": list(critical.unstable),
             "upper_limit": _rounded(critical.upper_limit),
+            "by_chance": _rounded(critical.by_chance),
+            "rejected_at": critical.rejected_at,
         },
         "scenarios_wiped_out": list(decision.scenarios_wiped_out),
         "accounting": asdict(decision.accounting),
@@ -205,6 +213,11 @@ def _rounded(value: Any) -> Any:
     return value
 
 
+def _significant(value: float) -> float:
+    """Tails of probability keep digits, not decimals."""
+    return float(f"{value:.{DIGITS}g}")
+
+
 def _metric(result: MetricResult) -> dict[str, Any]:
     limits = result.limits
     changes = result.flips_to_change or {}
@@ -214,8 +227,8 @@ def _metric(result: MetricResult) -> dict[str, Any]:
         "verdict": result.verdict.value,
         "n": result.n,
         "clusters": result.clusters,
-        "baseline_passed": result.baseline_passed,
-        "candidate_passed": result.candidate_passed,
+        "baseline_passed": _rounded(result.baseline_passed),
+        "candidate_passed": _rounded(result.candidate_passed),
         "baseline_rate": _rounded(result.baseline_rate),
         "candidate_rate": _rounded(result.candidate_rate),
         "difference": _rounded(result.difference),
@@ -234,14 +247,17 @@ def _metric(result: MetricResult) -> dict[str, Any]:
         "mcnemar_p": _rounded(result.mcnemar_p),
         "margin": result.margin,
         "floor": result.floor,
-        "b": result.b,
-        "c": result.c,
+        "b": _rounded(result.b),
+        "c": _rounded(result.c),
         "unscorable_baseline": result.unscorable_baseline,
         "unscorable_candidate": result.unscorable_candidate,
         "n_to_decide": result.n_to_decide,
         "n_planned": result.n_planned,
         "flips_to_change": {verdict.value: count for verdict, count in changes.items()},
         "noise": None if result.noise is None else _rounded(asdict(result.noise)),
+        "looks": [
+            {**asdict(test), "p": _significant(test.p), "level": _significant(test.level)} for test in result.looks
+        ],
     }
 
 
@@ -250,8 +266,8 @@ def _slice(row: SliceResult) -> dict[str, Any]:
         "slice": row.slice,
         "metric": row.metric,
         "n": row.n,
-        "b": row.b,
-        "c": row.c,
+        "b": _rounded(row.b),
+        "c": _rounded(row.c),
         "baseline_rate": _rounded(row.baseline_passed / row.n),
         "candidate_rate": _rounded(row.candidate_passed / row.n),
         "difference": _rounded((row.c - row.b) / row.n),

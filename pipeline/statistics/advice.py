@@ -20,13 +20,30 @@ _STEPS = {
     ),
     ReasonCode.CRITICAL_TURN: (
         "Read the critical flips first: such turns may not be lost at all. Try a gentler recipe; where the baseline "
-        "is right only by luck, replay it again and see whether it stays right."
+        "is right only by luck, raise noise.repeats and see whether it stays right."
     ),
     ReasonCode.SCENARIO_WIPED_OUT: (
         "Read that scenario's flips: a whole situation is lost, which an average hides. Try a gentler recipe."
     ),
     ReasonCode.NO_BENEFIT: "Nothing is gained by shipping it: choose a recipe that saves more, or lower the demand.",
     ReasonCode.NOISE_ABOVE_MARGIN: "Add turns, or make serving repeatable (batch-invariant mode, fixed concurrency).",
+    ReasonCode.SET_UNFINISHED: "Replay the rest of the golden set.",
+    ReasonCode.UNDERPOWERED: (
+        "Add golden turns for the metrics named, in new scenarios rather than old ones, or set the margins, before "
+        "the run, to the loss that you would really ship. `--explore` runs it all the same, but cannot ACCEPT."
+    ),
+    ReasonCode.EXPLORATORY: (
+        "Look at the flips. For a release, run it without --explore, on a golden set that can decide "
+        "(`quant-gate plan`)."
+    ),
+    ReasonCode.ARTIFACT_BROKEN: (
+        "Mend the candidate's files as each finding says, or quantize again; `quant-gate inspect` looks at them alone."
+    ),
+    ReasonCode.ARTIFACT_DIFFERS: (
+        "Take from the baseline what each finding names, so that only the weights differ, and run again."
+    ),
+    ReasonCode.PROMPTS_DIFFER: "Compare chat template, tokenizer and its settings of the two checkpoints.",
+    ReasonCode.CONDITIONS_DIFFER: "Serve and ask both sides alike: same engine, flags, parser and sampling; run again.",
     ReasonCode.UNSCORABLE: "Run again: unanswered turns are asked again, answered ones are kept. Read the server log.",
     ReasonCode.NO_DATA: "Add golden turns that feed it, or set gating: false for that metric in configs/gate.yaml.",
     ReasonCode.UNDECLARED_METRIC: "Name the metric in configs/gate.yaml, with gating: false if it is not to decide.",

@@ -21,15 +21,29 @@ class ReasonCode(StrEnum):
     SLICE_LOSS = "SLICE_LOSS"
     """REJECT: in a slice a loss beyond the gating metric's margin is proved, all slices allowed for (Holm)."""
     CRITICAL_TURN = "CRITICAL_TURN"
-    """REJECT: the candidate fails critical turns that the baseline passes."""
+    """REJECT: the candidate fails critical turns that the baseline passes; INCONCLUSIVE: so few that noise would do."""
     SCENARIO_WIPED_OUT = "SCENARIO_WIPED_OUT"
     """REJECT: scenarios of two or more turns went from all passed to all failed, more than chance explains."""
     NO_BENEFIT = "NO_BENEFIT"
     """REJECT: the candidate saves too little to be worth shipping."""
+    ARTIFACT_BROKEN = "ARTIFACT_BROKEN"
+    """REJECT: the inspection found the candidate's files broken; nothing was replayed."""
     METRIC_UNDECIDED = "METRIC_UNDECIDED"
     """INCONCLUSIVE: a gating metric's limits lie on both sides of its margin."""
     NOISE_ABOVE_MARGIN = "NOISE_ABOVE_MARGIN"
     """INCONCLUSIVE: the baseline's own flips alone could produce a difference as large as the margin."""
+    SET_UNFINISHED = "SET_UNFINISHED"
+    """INCONCLUSIVE: a look at a part of the set, which can REJECT but never ACCEPT."""
+    UNDERPOWERED = "UNDERPOWERED"
+    """INCONCLUSIVE: the golden set is too small to decide a gating metric's margin; nothing was run."""
+    EXPLORATORY = "EXPLORATORY"
+    """INCONCLUSIVE: the run was asked for with --explore, which cannot ACCEPT."""
+    ARTIFACT_DIFFERS = "ARTIFACT_DIFFERS"
+    """INVALID: the inspection found that both sides would not be given the same task; nothing was replayed."""
+    PROMPTS_DIFFER = "PROMPTS_DIFFER"
+    """INVALID: the sides did not read the same tokens, or it is not known whether they did."""
+    CONDITIONS_DIFFER = "CONDITIONS_DIFFER"
+    """INVALID: something other than the weights differs: requests, sampling, engine, flags, parser."""
     UNSCORABLE = "UNSCORABLE"
     """INVALID: outcomes that should exist are missing or unscorable."""
     NO_DATA = "NO_DATA"
@@ -86,14 +100,38 @@ class NoiseResult:
 
 
 @dataclass(frozen=True, slots=True)
+class LookResult:
+    """The test of one metric at one look: a loss beyond the margin is proved where ``p`` is below ``level``.
+
+    :ivar look: number of the look, from 1.
+    :ivar fraction: share of the metric's turns seen by then.
+    """
+
+    look: int
+    n: int
+    b: int
+    c: int
+    fraction: float
+    p: float
+    level: float
+
+    @property
+    def rejects(self) -> bool:
+        """Whether a loss beyond the margin is proved."""
+        return self.p < self.level
+
+
+@dataclass(frozen=True, slots=True)
 class MetricResult:
     """One metric over all turns. Rates, difference and limits are None where no pair was scored.
 
-    ``n`` counts pairs scored on both sides; unscorable counts include missing outcomes. ``design_effect`` is
-    the careful one of :mod:`pipeline.statistics.clusters`. ``n_to_decide``: pairs that would decide an
-    undecided metric if they come out as these did. ``n_planned``: pairs that clear the margin in four runs
-    of five at this flip rate when the true loss is zero.
+    ``n`` counts pairs scored on both sides; passes and flips are sums of rates where turns are sampled several
+    times. Unscorable counts include missing outcomes. ``design_effect`` is the careful one of
+    :mod:`pipeline.statistics.clusters`. ``n_to_decide``: pairs that would decide an undecided metric if they
+    come out as these did. ``n_planned``: pairs that clear the margin in four runs of five at this flip rate
+    when the true loss is zero.
     ``flips_to_change``: more losses (negative: fewer) that would give another verdict.
+    ``looks``: its tests at the looks so far, where the policy declares looks.
     """
 
     metric: str
@@ -105,10 +143,10 @@ class MetricResult:
     unscorable_candidate: int
     n: int = 0
     clusters: int = 0
-    baseline_passed: int = 0
-    candidate_passed: int = 0
-    b: int = 0
-    c: int = 0
+    baseline_passed: float = 0
+    candidate_passed: float = 0
+    b: float = 0
+    c: float = 0
     limits: Limits | None = None
     design_effect: float | None = None
     mcnemar_p: float | None = None
@@ -116,6 +154,7 @@ class MetricResult:
     n_planned: int | None = None
     flips_to_change: Mapping[Verdict, int] | None = None
     noise: NoiseResult | None = None
+    looks: tuple[LookResult, ...] = ()
 
     @property
     def baseline_rate(self) -> float | None:
@@ -143,10 +182,10 @@ class SliceResult:
     slice: str
     metric: str
     n: int
-    b: int
-    c: int
-    baseline_passed: int
-    candidate_passed: int
+    b: float
+    c: float
+    baseline_passed: float
+    candidate_passed: float
     lower: float
     upper: float
     p_adjusted: float | None
@@ -161,6 +200,8 @@ class CriticalResult:
     :ivar failed: ids of those on which the candidate fails one.
     :ivar unstable: ids that the baseline passes in some repeats only; they cannot convict the candidate.
     :ivar upper_limit: one-sided Clopper-Pearson limit of the share of such turns that could fail.
+    :ivar by_chance: lost turns to expect of a candidate that is the baseline once more, from its replays.
+    :ivar rejected_at: lost turns from which that no longer explains them; 1 where nothing is lost by chance.
     """
 
     turns: int
@@ -168,6 +209,8 @@ class CriticalResult:
     failed: tuple[str, ...]
     unstable: tuple[str, ...]
     upper_limit: float
+    by_chance: float = 0.0
+    rejected_at: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +248,16 @@ class Accounting:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict and everything behind it. ``reasons`` come in the order of their weight."""
+    """The verdict and everything behind it. ``reasons`` come in the order of their weight.
+
+    :ivar look: number of the look that the decision was taken at; None: the whole set.
+    :ivar to_change: what would have to come out otherwise for another verdict, in a sentence or two.
+    """
 
     verdict: Verdict
     reasons: tuple[Reason, ...]
     next_step: str
+    to_change: str
     metrics: tuple[MetricResult, ...]
     slices: tuple[SliceResult, ...]
     critical: CriticalResult
@@ -218,6 +266,7 @@ class Decision:
     flips: tuple[Flip, ...]
     worst: tuple[WorstFlip, ...]
     benefit: Benefit | None
+    look: int | None = None
 
     @property
     def exit_code(self) -> int:

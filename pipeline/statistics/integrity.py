@@ -16,9 +16,11 @@ from pipeline.statistics.study import Study
 def integrity(study: Study) -> list[Reason]:
     """Everything that is wrong with the records of a decision, in order of rule."""
     repeats = [f"baseline repeat {number}" for number in range(1, len(study.repeats) + 1)]
+    others = [f"candidate repeat {number}" for number in range(1, len(study.candidate_repeats) + 1)]
     sides = [("baseline", study.baseline), ("candidate", study.candidate)]
     sides += zip(repeats, study.repeats, strict=True)
-    reasons = _bad_records(study, sides)
+    sides += zip(others, study.candidate_repeats, strict=True)
+    reasons = _bad_records(study, sides) + _samples(study)
 
     undeclared = sorted({metric for _, side in sides for metric in side.undeclared})
     if undeclared:
@@ -26,7 +28,8 @@ def integrity(study: Study) -> list[Reason]:
         reasons.append(Reason(ReasonCode.UNDECLARED_METRIC, Verdict.INVALID, text))
 
     lacking = {"baseline": _any(pair.lacking_first for pair in study.pairs.values())}
-    for name, pairs in (("candidate", study.pairs), *zip(repeats, study.repeat_pairs, strict=True)):
+    named = [*zip(repeats, study.repeat_pairs, strict=True), *zip(others, study.candidate_repeat_pairs, strict=True)]
+    for name, pairs in (("candidate", study.pairs), *named):
         lacking[name] = _any(pair.lacking_second for pair in pairs.values())
         reasons += _mismatches(study, name, pairs)
     reasons += [_unscorable(study, name, mask) for name, mask in lacking.items() if mask.any()]
@@ -56,6 +59,18 @@ def _bad_records(study: Study, sides: Sequence[tuple[str, Side]]) -> list[Reason
             reason = Reason(ReasonCode.BAD_RECORDS, Verdict.INVALID, f"{text}: {listed(items)}.", figures=figures)
             reasons.append(reason)
     return reasons
+
+
+def _samples(study: Study) -> list[Reason]:
+    wanted = study.policy.sampling.samples
+    found = {"baseline": 1 + len(study.repeats), "candidate": 1 + len(study.candidate_repeats)}
+    if found["candidate"] == wanted and (found["baseline"] == wanted or not study.sampled):
+        return []
+    text = (
+        f"the policy samples each turn {wanted} times; the baseline was replayed {found['baseline']} times, the "
+        f"candidate {found['candidate']} times."
+    )
+    return [Reason(ReasonCode.NO_DATA, Verdict.INVALID, text, figures={"samples": wanted, **found})]
 
 
 def _unscorable(study: Study, side: str, mask: Mask) -> Reason:

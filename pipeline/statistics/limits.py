@@ -93,16 +93,30 @@ class PairedCounts:
         """Candidate minus baseline pass rate, a share."""
         return (self.c - self.b) / self.n
 
-    def limits(self, alpha: float) -> Limits:
-        """Limits of the true difference, each one-sided at ``alpha``; always within [-1, 1]."""
-        plain = tango_limits(self.b, self.c, self.n, alpha)
-        effective = self._effective()
-        exact = _exact_limits(*effective, alpha)
-        adjusted = tango_limits(*effective, alpha) if self.clustered and self.careful_effect > 1 else None
-        robust = t_limits(self.difference, self._variance(), self.clusters, alpha) if self.clustered else None
+    def limits(self, alpha: float, upper_alpha: float | None = None) -> Limits:
+        """Limits of the true difference, each one-sided at ``alpha``; always within [-1, 1].
+
+        :param upper_alpha: another level for the upper limits (looks at parts of a set); 0: nothing is below them.
+        """
+        upper = alpha if upper_alpha is None else upper_alpha
+
+        def both(method: Callable[[float], tuple[float, float]]) -> tuple[float, float]:
+            low, high = method(alpha)
+            if upper == alpha:
+                return low, high
+            return low, method(upper)[1] if upper else 1.0
+
+        b, c, n = self._effective()
+        plain = both(lambda level: tango_limits(self.b, self.c, self.n, level))
+        exact = adjusted = robust = None
+        if not b or not c:
+            exact = both(lambda level: _exact_limits(b, c, n, level))
+        if self.clustered:
+            if self.careful_effect > 1:
+                adjusted = both(lambda level: tango_limits(b, c, n, level))
+            robust = both(lambda level: t_limits(self.difference, self._variance(), self.clusters, level))
         found = [pair for pair in (plain, exact, adjusted, robust) if pair is not None]
-        lower, upper = min(low for low, _ in found), max(high for _, high in found)
-        return Limits(lower, upper, plain, exact, adjusted, robust)
+        return Limits(min(low for low, _ in found), max(high for _, high in found), plain, exact, adjusted, robust)
 
     def loss_p(self, margin: float) -> float:
         """One-sided p-value of "the true difference is at least -margin": small when the loss is larger.
@@ -122,27 +136,34 @@ class PairedCounts:
                 found.append(float(stdtr(self.clusters - 1, (self.difference + margin) / deviation)))
         return max(found)
 
-    def verdict(self, margin: float, alpha: float) -> Verdict:
+    def verdict(self, margin: float, alpha: float, upper_alpha: float | None = None) -> Verdict:
         """ACCEPT when the lower limit is at or above -margin, REJECT when the upper one is below it.
 
         Asked of the tests that the limits invert, which is the same and needs no search for the limits.
+        Levels as for :meth:`limits`.
         """
-        z = float(-ndtri(alpha))
-        tests = [(score(self.b, self.c, self.n, -margin), z)]
         b, c, n = self._effective()
+        normal = [score(self.b, self.c, self.n, -margin)]
         if self.clustered:
             if self.clusters < 2:
                 return Verdict.INCONCLUSIVE
-            tests.append((score(b, c, n, -margin), z))
+            normal.append(score(b, c, n, -margin))
             distance, deviation = self.difference + margin, math.sqrt(self._variance())
-            statistic = distance / deviation if deviation > 0 else math.copysign(math.inf, distance)
-            tests.append((statistic, float(stdtrit(self.clusters - 1, 1 - alpha))))
-        if all(statistic >= critical for statistic, critical in tests):
-            return Verdict.ACCEPT if c or at_most(b, n, margin) <= alpha else Verdict.INCONCLUSIVE
-        reject = all(statistic < -critical for statistic, critical in tests)
-        return Verdict.REJECT if reject and (c or at_least(b, n, margin) < alpha) else Verdict.INCONCLUSIVE
+            robust = distance / deviation if deviation > 0 else math.copysign(math.inf, distance)
 
-    def n_to_decide(self, margin: float, alpha: float) -> int | None:
+        def beyond(sign: int, level: float) -> bool:
+            """Whether all statistics lie beyond their critical values above (sign 1) or below (-1)."""
+            z = float(-ndtri(level))
+            return all(sign * statistic >= z for statistic in normal) and (
+                not self.clustered or sign * robust >= float(stdtrit(self.clusters - 1, 1 - level))
+            )
+
+        if beyond(1, alpha) and (c or at_most(b, n, margin) <= alpha):
+            return Verdict.ACCEPT
+        level = alpha if upper_alpha is None else upper_alpha
+        return Verdict.REJECT if beyond(-1, level) and (c or at_least(b, n, margin) < level) else Verdict.INCONCLUSIVE
+
+    def n_to_decide(self, margin: float, alpha: float, upper_alpha: float | None = None) -> int | None:
         """Pairs at which this metric is decided, if more of the same kind come out as these did.
 
         None when it would take more than 1,000 times as many (the difference is next to -margin).
@@ -152,7 +173,7 @@ class PairedCounts:
             grown = replace(
                 self, n=self.n * growth, b=self.b * growth, c=self.c * growth, clusters=self.clusters * growth
             )
-            return grown.verdict(margin, alpha) is not Verdict.INCONCLUSIVE
+            return grown.verdict(margin, alpha, upper_alpha) is not Verdict.INCONCLUSIVE
 
         if not decided(_FARTHEST):
             return None
@@ -162,23 +183,27 @@ class PairedCounts:
             low, high = (low, middle) if decided(middle) else (middle, high)
         return math.ceil(high * self.n - 1e-6)
 
-    def flips_to_change(self, margin: float, alpha: float) -> dict[Verdict, int]:
+    def flips_to_change(self, margin: float, alpha: float, upper_alpha: float | None = None) -> dict[Verdict, int]:
         """How many more losses (negative: fewer) would give each other verdict, the nearest count first.
 
         The design effect is held as it is. Verdicts that no number of flips can reach are left out.
         """
-        now = self.verdict(margin, alpha)
+
+        def after(losses: int) -> Verdict:
+            return self._shifted(losses).verdict(margin, alpha, upper_alpha)
+
+        now = after(0)
         changes: dict[Verdict, int] = {}
         if now is not Verdict.REJECT:
             worse = (Verdict.INCONCLUSIVE, Verdict.REJECT) if now is Verdict.ACCEPT else (Verdict.REJECT,)
-            count = _first(int(self.n - self.b), lambda k: self._shifted(k).verdict(margin, alpha) in worse)
+            count = _first(int(self.n - self.b), lambda k: after(k) in worse)
             if count is not None:
-                changes[self._shifted(count).verdict(margin, alpha)] = count
+                changes[after(count)] = count
         if now is not Verdict.ACCEPT:
             better = (Verdict.INCONCLUSIVE, Verdict.ACCEPT) if now is Verdict.REJECT else (Verdict.ACCEPT,)
-            count = _first(int(self.n - self.c), lambda k: self._shifted(-k).verdict(margin, alpha) in better)
+            count = _first(int(self.n - self.c), lambda k: after(-k) in better)
             if count is not None:
-                changes[self._shifted(-count).verdict(margin, alpha)] = -count
+                changes[after(-count)] = -count
         return changes
 
     def _effective(self) -> tuple[float, float, float]:
@@ -197,10 +222,8 @@ class PairedCounts:
         return replace(self, b=b, c=c - overfull) if losses > 0 else replace(self, b=b - overfull, c=c)
 
 
-def _exact_limits(b: float, c: float, n: float, alpha: float) -> tuple[float, float] | None:
-    """Clopper-Pearson limits of the difference where flips go one way only."""
-    if b and c:
-        return None
+def _exact_limits(b: float, c: float, n: float, alpha: float) -> tuple[float, float]:
+    """Clopper-Pearson limits of the difference where flips go one way only: ``b`` or ``c`` is 0."""
     low, high = clopper_pearson_lower(b + c, n, alpha), clopper_pearson_upper(b + c, n, alpha)
     if not b and not c:
         return -high, high

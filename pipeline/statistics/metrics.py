@@ -13,12 +13,13 @@ from pipeline.statistics.advice import percent
 from pipeline.statistics.exact import mcnemar_midp
 from pipeline.statistics.facts import MetricResult, NoiseResult, Reason, ReasonCode
 from pipeline.statistics.limits import PairedCounts
+from pipeline.statistics.looks import LookPlan
 from pipeline.statistics.power import required_n
-from pipeline.statistics.study import Study
+from pipeline.statistics.study import Study, whole
 
 
-def metric_result(study: Study, name: str) -> MetricResult:
-    """Everything about one metric over all turns."""
+def metric_result(study: Study, name: str, looks: LookPlan) -> MetricResult:
+    """Everything about one metric over all turns of the set, or of the look that ``looks`` is at."""
     rule, pair, alpha = study.policy.metrics[name], study.pairs[name], study.policy.alpha
     lacking = [int(np.count_nonzero(mask)) for mask in (pair.lacking_first, pair.lacking_second)]
     found = study.counts(name)
@@ -34,8 +35,15 @@ def metric_result(study: Study, name: str) -> MetricResult:
             unscorable_candidate=lacking[1],
         )
     counts, before, after = found
-    b, c, n = int(counts.b), int(counts.c), int(counts.n)
-    verdict = counts.verdict(rule.margin, alpha)
+    b, c, n = whole(counts.b), whole(counts.c), int(counts.n)
+    level, tests = looks.level(name, alpha), looks.results(study, name)
+    verdict = counts.verdict(rule.margin, alpha, level)
+    changes = counts.flips_to_change(rule.margin, alpha, level)
+    if any(test.rejects for test in tests):
+        verdict = Verdict.REJECT
+    if looks.at is not None:  # a part of the set accepts nothing
+        verdict = Verdict.INCONCLUSIVE if verdict is Verdict.ACCEPT else verdict
+        changes.pop(Verdict.ACCEPT, None)
     undecided = verdict is Verdict.INCONCLUSIVE
     weak = rule.gating and _too_weak(before / n, rule.floor, rule.margin)
     return MetricResult(
@@ -52,13 +60,14 @@ def metric_result(study: Study, name: str) -> MetricResult:
         c=c,
         unscorable_baseline=lacking[0],
         unscorable_candidate=lacking[1],
-        limits=counts.limits(alpha),
+        limits=counts.limits(alpha, level),
         design_effect=counts.careful_effect,
-        mcnemar_p=mcnemar_midp(b, c),
-        n_to_decide=counts.n_to_decide(rule.margin, alpha) if undecided else None,
+        mcnemar_p=None if study.sampled else mcnemar_midp(int(b), int(c)),
+        n_to_decide=counts.n_to_decide(rule.margin, alpha, level) if undecided else None,
         n_planned=_planned(counts, rule.margin, alpha),
-        flips_to_change=counts.flips_to_change(rule.margin, alpha),
-        noise=_noise(study, name, b + c, n) if study.repeats else None,
+        flips_to_change=changes,
+        noise=_noise(study, name, b + c, n) if study.repeats and not study.sampled else None,
+        looks=tests,
     )
 
 
@@ -74,7 +83,7 @@ def _planned(counts: PairedCounts, margin: float, alpha: float) -> int | None:
     return required_n(margin, flip_rate, alpha, design_effect=counts.careful_effect)
 
 
-def _noise(study: Study, name: str, flips: int, n: int) -> NoiseResult:
+def _noise(study: Study, name: str, flips: float, n: int) -> NoiseResult:
     again = [pairs[name] for pairs in study.repeat_pairs]
     compared = sum(int(np.count_nonzero(pair.scored)) for pair in again)
     own = sum(int(np.count_nonzero(pair.lost) + np.count_nonzero(pair.gained)) for pair in again)
@@ -118,7 +127,7 @@ def metric_reasons(result: MetricResult, policy: GateSettings) -> Iterator[Reaso
             name,
             {"flip_rate": noise.flip_rate, "reach": noise.reach, "margin": result.margin},
         )
-    figures = {
+    figures: dict[str, float | int | str] = {
         "difference": result.difference,
         "lower": limits.lower,
         "upper": limits.upper,
@@ -127,8 +136,16 @@ def metric_reasons(result: MetricResult, policy: GateSettings) -> Iterator[Reaso
         "c": result.c,
         "n": result.n,
     }
-    counts = f"{result.b} lost, {result.c} gained of {result.n} turns"
-    if limits.upper < -result.margin:
+    counts = f"{result.b:.4g} lost, {result.c:.4g} gained of {result.n} turns"
+    proof = next((test for test in result.looks if test.rejects), None)
+    if proof is not None:
+        text = (
+            f"{name}: a true loss of more than {margin} is proved at look {proof.look} ({proof.b} lost, {proof.c} "
+            f"gained of {proof.n} turns, {percent(proof.fraction)} of all; p {proof.p:.2g}, level {proof.level:.2g})."
+        )
+        figures |= {"look": proof.look, "p": proof.p, "level": proof.level}
+        yield Reason(ReasonCode.METRIC_LOSS, Verdict.REJECT, text, name, figures)
+    elif limits.upper < -result.margin:
         text = (
             f"{name}: a true loss of more than {margin} is proved ({percent(result.difference, sign=True)}, at best "
             f"{percent(limits.upper, sign=True)}; {counts})."
@@ -152,7 +169,7 @@ def gain_reasons(metrics: Sequence[MetricResult], policy: GateSettings) -> list[
     proved loss on another gating metric it is a shift of behaviour instead, such as refusing everything: a
     real finding about the candidate, so it argues for REJECT like the loss itself.
     """
-    shifted = any(m.gating and m.limits is not None and m.limits.upper < -m.margin for m in metrics)
+    shifted = any(m.gating and m.verdict is Verdict.REJECT for m in metrics)
     reasons = []
     for result in metrics:
         if not result.gating or result.limits is None or result.difference is None:

@@ -5,6 +5,8 @@ Slices (proved losses, Holm-adjusted), critical turns (none may be lost) and sce
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,8 +18,7 @@ from pipeline.statistics.advice import listed, percent
 from pipeline.statistics.exact import clopper_pearson_upper
 from pipeline.statistics.facts import CriticalResult, Reason, ReasonCode, SliceResult
 from pipeline.statistics.multiple import holm
-from pipeline.statistics.pairing import Mask
-from pipeline.statistics.study import Study
+from pipeline.statistics.study import Study, whole
 
 SCENARIO_MIN_TURNS = 2
 """Turns that a scenario needs before losing all of them is more than losing one."""
@@ -42,8 +43,8 @@ def slice_results(study: Study) -> list[SliceResult]:
                 slice=name,
                 metric=metric,
                 n=int(counts.n),
-                b=int(counts.b),
-                c=int(counts.c),
+                b=whole(counts.b),
+                c=whole(counts.c),
                 baseline_passed=before,
                 candidate_passed=after,
                 lower=limits.lower,
@@ -62,7 +63,7 @@ def slice_reasons(slices: Sequence[SliceResult], policy: GateSettings) -> list[R
             ReasonCode.SLICE_LOSS,
             Verdict.REJECT,
             f"slice {row.slice}, {row.metric}: a true loss of more than {percent(policy.metrics[row.metric].margin)} "
-            f"is proved ({row.b} lost, {row.c} gained of {row.n} turns), all slices allowed for.",
+            f"is proved ({row.b:.4g} lost, {row.c:.4g} gained of {row.n} turns), all slices allowed for.",
             row.metric,
             {"slice": row.slice, "p_adjusted": row.p_adjusted or 0.0, "b": row.b, "c": row.c, "n": row.n},
         )
@@ -71,10 +72,20 @@ def slice_reasons(slices: Sequence[SliceResult], policy: GateSettings) -> list[R
     ]
 
 
-def critical_result(study: Study) -> CriticalResult:
-    """Critical turns, over all gating metrics of a turn together."""
-    critical, passed = study.index.critical, _passed(study)
-    lost = study.turn_ids(critical & passed & study.candidate.fails_any(study.gating))
+def critical_result(study: Study, whole: Study) -> CriticalResult:
+    """Critical turns, over all gating metrics of a turn together.
+
+    The replays of a near tie pass and fail by turns. Were the candidate the baseline once more, its replay would be
+    one like the others, and would as often be the only one to fail as any of the baseline's. So with r repeats the
+    share of turns that just one of the r + 1 baseline replays fails, over r + 1, times the critical turns, is (a
+    little more than) what chance alone loses. Where turns are sampled k times on each side, chance gives a turn with k
+    passes in all the pattern "all of the baseline's, none of the candidate's" with probability 1 / C(2k, k).
+
+    :param whole: the comparison over the whole set where ``study`` is a part of it, else ``study``. What chance loses
+        is reckoned for the whole, so that a look rejects nothing that the end would not.
+    """
+    critical, passed, by_chance = study.index.critical, study.baseline_passes(), _lost_by_chance(whole)
+    lost = study.turn_ids(critical & passed & study.candidate_fails())
     proved = int(np.count_nonzero(critical & passed))
     return CriticalResult(
         turns=int(np.count_nonzero(critical)),
@@ -82,17 +93,48 @@ def critical_result(study: Study) -> CriticalResult:
         failed=lost,
         unstable=study.turn_ids(critical & study.baseline.passes_all(study.gating) & ~passed),
         upper_limit=clopper_pearson_upper(len(lost), proved, study.policy.alpha),
+        by_chance=by_chance,
+        rejected_at=next(count for count in itertools.count(1) if _at_least(count, by_chance) <= study.policy.alpha),
     )
 
 
+def _lost_by_chance(study: Study) -> float:
+    """Critical turns to expect lost were the candidate the baseline once more; 0 where nothing tells."""
+    critical, gating = study.index.critical, study.gating
+    replays = [side.passes_all(gating) for side in (study.baseline, *study.repeats)]
+    passes = np.sum(replays, axis=0)
+    read = study.baseline.passes_all(gating) | study.baseline.fails_any(gating)
+    if study.sampled:
+        passes += np.sum([side.passes_all(gating) for side in (study.candidate, *study.candidate_repeats)], axis=0)
+        samples = len(replays)
+        return int(np.count_nonzero(critical & read & (passes == samples))) / math.comb(2 * samples, samples)
+    if len(replays) < 2 or not read.any():
+        return 0.0
+    once = np.count_nonzero(read & (passes == len(replays) - 1))
+    share = once / len(replays) / np.count_nonzero(read)
+    return float(share * np.count_nonzero(critical & read))
+
+
 def critical_reasons(critical: CriticalResult) -> list[Reason]:
-    """A reason when a critical turn is lost."""
+    """A reason when a critical turn is lost; below REJECT where noise loses as many by itself."""
     lost, proved = critical.failed, critical.passed_by_baseline
     if not lost:
         return []
     text = f"{len(lost)} of {proved} critical turns that the baseline passes fail: {listed(lost)}."
-    figures = {"failed": len(lost), "passed_by_baseline": proved, "upper_limit": critical.upper_limit}
-    return [Reason(ReasonCode.CRITICAL_TURN, Verdict.REJECT, text, figures=figures)]
+    figures: dict[str, float | int | str] = {
+        "failed": len(lost),
+        "passed_by_baseline": proved,
+        "upper_limit": critical.upper_limit,
+        "by_chance": critical.by_chance,
+        "rejected_at": critical.rejected_at,
+    }
+    verdict = Verdict.REJECT if len(lost) >= critical.rejected_at else Verdict.INCONCLUSIVE
+    if verdict is Verdict.INCONCLUSIVE:
+        text += (
+            f" The baseline's own replays differ so often that {critical.by_chance:.2g} would be lost by chance: it "
+            f"takes {critical.rejected_at} to convict the candidate."
+        )
+    return [Reason(ReasonCode.CRITICAL_TURN, verdict, text, figures=figures)]
 
 
 def scenarios_wiped_out(study: Study) -> tuple[str, ...]:
@@ -103,9 +145,8 @@ def scenarios_wiped_out(study: Study) -> tuple[str, ...]:
     count when their number, among those of their size or larger, is improbable under that (Poisson, level
     alpha shared among the sizes). Without other losses a single scenario is always enough.
     """
-    index, passed = study.index, _passed(study)
-    failed = study.candidate.fails_any(study.gating)
-    read = passed | study.baseline.fails_any(study.gating) | failed
+    index, passed, failed = study.index, study.baseline_passes(), study.candidate_fails()
+    read = study.baseline.passes_all(study.gating) | study.baseline.fails_any(study.gating) | failed
     sizes, passes, losses = (
         np.bincount(index.scenario[mask], minlength=len(index.scenarios))
         for mask in (read, read & passed, read & passed & failed)
@@ -136,11 +177,3 @@ def scenario_reasons(wiped_out: Sequence[str]) -> list[Reason]:
     text = f"{len(wiped_out)} scenario(s) went from every turn passed to every turn failed: {listed(wiped_out)}."
     figures = {"scenarios": len(wiped_out)}
     return [Reason(ReasonCode.SCENARIO_WIPED_OUT, Verdict.REJECT, text, figures=figures)]
-
-
-def _passed(study: Study) -> Mask:
-    """Turns that the baseline passes on every gating metric, in every repeat."""
-    passed = study.baseline.passes_all(study.gating)
-    for repeat in study.repeats:
-        passed = passed & repeat.passes_all(study.gating)
-    return passed

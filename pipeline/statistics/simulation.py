@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from evaluators.turn import Behaviour, Expectation, Outcome, Status, Turn
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
+from pipeline.statistics.facts import Decision
 from pipeline.statistics.verdict import decide
 
 STATUSES = (Status.FAILED, Status.PASSED)
 
 
-def simulate_verdicts(
+def simulate_decisions(
     policy: GateSettings,
     *,
     runs: int,
@@ -25,13 +28,15 @@ def simulate_verdicts(
     noise: float = 0.005,
     concentrated_in: float = 1.0,
     baseline_rate: float = 0.85,
-) -> Counter[Verdict]:
-    """Count verdicts over ``runs`` simulated gates.
+) -> Iterator[Decision]:
+    """Decisions of ``runs`` simulated gates. The same arguments give the same decisions.
 
+    :param policy: every metric of it is simulated, independently of the others, on every turn.
     :param sizes: turns of a scenario, drawn evenly, once for all runs.
     :param loss: true loss of every metric, as a share of all turns.
     :param noise: share of turns lost by noise, and of turns gained by it.
     :param concentrated_in: share of scenarios (drawn anew in each run) that hold all of the loss.
+    :param baseline_rate: share of turns that the baseline passes.
     """
     rng = np.random.default_rng(seed)
     scenario = np.repeat(np.arange(scenarios), rng.choice(sizes, size=scenarios))
@@ -42,7 +47,6 @@ def simulate_verdicts(
         metric: [tuple(Outcome(turn.id, metric, status, "") for status in STATUSES) for turn in turns]
         for metric in policy.metrics
     }
-    verdicts: Counter[Verdict] = Counter()
     for _ in range(runs):
         sides: tuple[list[Outcome], list[Outcome]] = ([], [])
         for metric in policy.metrics:
@@ -55,5 +59,9 @@ def simulate_verdicts(
             after = (before & ~lost) | gained
             for side, passed in zip(sides, (before, after), strict=True):
                 side.extend(pair[p] for pair, p in zip(ready[metric], passed.tolist(), strict=True))
-        verdicts[decide(turns, *sides, policy).verdict] += 1
-    return verdicts
+        yield decide(turns, *sides, policy)
+
+
+def simulate_verdicts(policy: GateSettings, **settings: Any) -> Counter[Verdict]:
+    """Count the verdicts of :func:`simulate_decisions`, with its arguments."""
+    return Counter(decision.verdict for decision in simulate_decisions(policy, **settings))

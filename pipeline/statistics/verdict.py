@@ -15,6 +15,7 @@ from evaluators.turn import Outcome, Turn
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
 from pipeline.statistics.advice import next_step, percent
+from pipeline.statistics.changes import what_would_change
 from pipeline.statistics.facts import (
     Accounting,
     Benefit,
@@ -26,7 +27,9 @@ from pipeline.statistics.facts import (
 )
 from pipeline.statistics.flips import all_flips, worst_flips
 from pipeline.statistics.integrity import integrity
+from pipeline.statistics.looks import LookPlan
 from pipeline.statistics.metrics import gain_reasons, metric_reasons, metric_result
+from pipeline.statistics.pairing import TurnIndex
 from pipeline.statistics.parts import (
     critical_reasons,
     critical_result,
@@ -48,6 +51,9 @@ def decide(
     *,
     benefit: Benefit | None = None,
     repeats: Sequence[Sequence[Outcome]] = (),
+    candidate_repeats: Sequence[Sequence[Outcome]] = (),
+    findings: Sequence[Reason] = (),
+    look: int | None = None,
 ) -> Decision:
     """Decide whether the candidate may replace the baseline.
 
@@ -61,32 +67,46 @@ def decide(
     :param benefit: weight bytes of both sides; None leaves the benefit rule out, for comparisons that are
         not about shipping (a model against itself). A gate run always gives it.
     :param repeats: outcomes of further replays of the baseline, for the noise floor. Critical turns and
-        scenarios then count as passed by the baseline only where every repeat passes them as well.
+        scenarios then count as passed by the baseline only where every repeat passes them as well. Where the
+        policy samples each turn several times, they are the baseline's other samples.
+    :param candidate_repeats: the candidate's other samples. A turn then has a pass rate on each side; the candidate
+        fails a critical turn, or a turn of a scenario, where it fails it in every sample.
+    :param findings: reasons from outside the outcomes, such as sides that were not served alike. They weigh like
+        the others, so one that argues for INCONCLUSIVE is enough to rule out ACCEPT.
+    :param look: decide at this look of the policy's (from 1), from the turns up to it: the candidate's outcomes
+        need not go further. Such a decision never ACCEPTs. None: the whole set, earlier looks tested as well.
+    :raises ValueError: the policy has no such look.
     """
-    study = Study.of(turns, baseline, candidate, policy, repeats)
-    metrics = tuple(metric_result(study, name) for name in policy.metrics)
+    looks = LookPlan.of(turns, baseline, policy, look)
+    whole = study = Study.of(turns, baseline, candidate, policy, repeats, candidate_repeats)
+    if looks.at is not None:
+        turns, baseline, candidate = looks.at.turns, looks.part(baseline), looks.part(candidate)
+        study = Study.of(turns, baseline, candidate, policy, [looks.part(repeat) for repeat in repeats])
+    metrics = tuple(metric_result(study, name, looks) for name in policy.metrics)
     slices = tuple(slice_results(study))
-    critical = critical_result(study)
+    critical = critical_result(study, whole)
     wiped_out = scenarios_wiped_out(study)
 
-    reasons = integrity(study)
+    reasons = [*findings, *integrity(study), *looks.reasons()]
     for result in metrics:
         if result.gating:
             reasons += metric_reasons(result, policy)
     reasons += gain_reasons(metrics, policy)
     reasons += critical_reasons(critical)
-    reasons += scenario_reasons(wiped_out)
-    reasons += slice_reasons(slices, policy)
+    if looks.at is None:  # what these rules may reject by chance is reckoned for one test, of the whole set
+        reasons += scenario_reasons(wiped_out)
+        reasons += slice_reasons(slices, policy)
     reasons += _benefit_reasons(benefit, policy)
     if not reasons:
         reasons.append(_held(metrics, critical, policy))
-    reasons.sort(key=lambda reason: _GRAVITY[reason.verdict])
+    reasons = _gravest_first(reasons)
 
     flips = all_flips(study, baseline, candidate)
     return Decision(
         verdict=reasons[0].verdict,
         reasons=tuple(reasons),
         next_step=next_step(reasons, metrics),
+        to_change=what_would_change(reasons, metrics, critical),
         metrics=metrics,
         slices=slices,
         critical=critical,
@@ -95,7 +115,44 @@ def decide(
         flips=flips,
         worst=worst_flips(flips, study.gating),
         benefit=benefit,
+        look=look,
     )
+
+
+def decide_without_replay(
+    turns: Sequence[Turn], policy: GateSettings, reasons: Sequence[Reason], *, benefit: Benefit | None = None
+) -> Decision:
+    """A decision that is clear before anything is replayed. No turn counts as asked, and no metric has figures.
+
+    :param reasons: at least one, none for ACCEPT.
+    :raises ValueError: no reason, or one for ACCEPT, which only replays can prove.
+    """
+    if not reasons or any(reason.verdict is Verdict.ACCEPT for reason in reasons):
+        raise ValueError("a decision without replay needs reasons, none of them for ACCEPT")
+    reasons = _gravest_first(reasons)
+    metrics = tuple(
+        MetricResult(name, rule.gating, Verdict.INCONCLUSIVE, rule.margin, rule.floor, 0, 0)
+        for name, rule in policy.metrics.items()
+    )
+    critical = CriticalResult(int(np.count_nonzero(TurnIndex.of(turns).critical)), 0, (), (), 1.0)
+    return Decision(
+        verdict=reasons[0].verdict,
+        reasons=tuple(reasons),
+        next_step=next_step(reasons, metrics),
+        to_change=what_would_change(reasons, metrics, critical),
+        metrics=metrics,
+        slices=(),
+        critical=critical,
+        scenarios_wiped_out=(),
+        accounting=Accounting(0, 0, 0),
+        flips=(),
+        worst=(),
+        benefit=benefit,
+    )
+
+
+def _gravest_first(reasons: Sequence[Reason]) -> list[Reason]:
+    return sorted(reasons, key=lambda reason: _GRAVITY[reason.verdict])
 
 
 def _accounting(study: Study) -> Accounting:
@@ -133,4 +190,8 @@ def _held(metrics: Sequence[MetricResult], critical: CriticalResult, policy: Gat
             f" No critical turn failed; {critical.passed_by_baseline} without a failure prove at most "
             f"{percent(critical.upper_limit)} failing."
         )
-    return Reason(ReasonCode.METRICS_HELD, Verdict.ACCEPT, text)
+    figures: dict[str, float | int | str] = {
+        f"lower.{m.metric}": m.limits.lower for m in metrics if m.gating and m.limits is not None
+    }
+    figures |= {"critical_turns": critical.passed_by_baseline, "critical_upper_limit": critical.upper_limit}
+    return Reason(ReasonCode.METRICS_HELD, Verdict.ACCEPT, text, figures=figures)

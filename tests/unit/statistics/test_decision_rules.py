@@ -161,6 +161,14 @@ def test_less_than_a_whole_scenario_is_no_tripwire(
     assert decision.scenarios_wiped_out == ()
 
 
+def test_a_scenario_with_an_unstable_turn_was_not_passed_entirely() -> None:
+    turns = make_turns(399, per_scenario=3)
+    sides = make_outcomes(turns), make_outcomes(turns, lose(9, 10, 11))
+    steady, shaky = make_outcomes(turns), make_outcomes(turns, lose(9))
+    assert decide(turns, *sides, POLICY, repeats=[steady]).scenarios_wiped_out == ("s003",)
+    assert decide(turns, *sides, POLICY, repeats=[shaky]).scenarios_wiped_out == ()
+
+
 def test_scenarios_that_chance_wipes_out_are_no_tripwire() -> None:
     # 5,000 scenarios of two turns, each turn lost with probability 3 %: 4.5 wiped out by chance alone.
     turns = make_turns(10_000, per_scenario=2)
@@ -325,6 +333,51 @@ def test_a_critical_turn_that_the_baseline_passes_by_luck_is_unstable() -> None:
     )
     assert decision.verdict is Verdict.ACCEPT
     assert (decision.critical.unstable, decision.critical.passed_by_baseline) == (("t000#1",), 1)
+
+
+def test_critical_turns_lost_as_often_as_noise_would_convict_nobody_and_accept_nothing() -> None:
+    # Two replays of the baseline differ on 4 of 400 turns: each alone fails 2 in 400, so of 40 critical turns
+    # 0.2 are lost by chance. Poisson: P(1 or more) = 18 %, P(2 or more) = 1.8 %.
+    turns = make_turns(400, critical=range(40))
+    repeat = make_outcomes(turns, lose(100, 101, 102, 103))
+
+    def lost(*numbers: int) -> Decision:
+        return decide(turns, make_outcomes(turns), make_outcomes(turns, lose(*numbers)), POLICY, repeats=[repeat])
+
+    one, two = lost(7), lost(7, 8)
+    assert one.critical.by_chance == pytest.approx(0.2) and one.critical.rejected_at == 2
+    assert one.verdict is Verdict.INCONCLUSIVE and codes(one) == {ReasonCode.CRITICAL_TURN}
+    assert "0.2 would be lost by chance" in one.reasons[0].text
+    assert two.verdict is Verdict.REJECT and two.reasons[0].code is ReasonCode.CRITICAL_TURN
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_quiet_baseline_convicts_on_one_lost_critical_turn(repeats: int) -> None:
+    turns = make_turns(400, critical=range(40))
+    sound = make_outcomes(turns)
+    decision = decide(turns, sound, make_outcomes(turns, lose(7)), POLICY, repeats=[sound] * repeats)
+    assert decision.verdict is Verdict.REJECT
+    assert (decision.critical.by_chance, decision.critical.rejected_at) == (0.0, 1)
+
+
+def test_noise_is_counted_where_just_one_replay_fails() -> None:
+    # Of four replays one fails turn 100, another turn 101; two fail turn 102, which is no near miss of one replay.
+    turns = make_turns(400, critical=range(200))
+    failing = [(100, 102), (101, 102), ()]
+    repeats = [make_outcomes(turns, lose(*numbers)) for numbers in failing]
+    decision = decide(turns, make_outcomes(turns), make_outcomes(turns), POLICY, repeats=repeats)
+    assert decision.critical.by_chance == pytest.approx(2 / 4 / 400 * 200)
+
+
+def test_the_baseline_against_itself_is_rarely_rejected_for_critical_turns() -> None:
+    # 2 % of turns are near ties that every replay decides anew; 40 of 400 turns are critical.
+    turns, rng, rejected = make_turns(400, critical=range(40)), random.Random(9), 0
+    for _ in range(200):
+        ties = {i for i in range(400) if rng.random() < 0.02}
+        replays = [make_outcomes(turns, lose(*(i for i in ties if rng.random() < 0.5))) for _ in range(3)]
+        decision = decide(turns, *replays[:2], make_policy({"m": {"margin": 0.1}}), repeats=[replays[2]])
+        rejected += decision.verdict is Verdict.REJECT
+    assert rejected <= 10 + 9  # 5 % and three standard errors; one lost turn alone would reject in a tenth
 
 
 # --- what may never end in ACCEPT --------------------------------------------------------------

@@ -17,7 +17,6 @@ from pipeline.statistics.exact import clopper_pearson_upper, mcnemar_midp
 from pipeline.statistics.limits import PairedCounts
 from pipeline.statistics.multiple import holm
 from pipeline.statistics.power import minimum_detectable_effect, required_n
-from pipeline.statistics.repeated import rate_counts, rate_limits
 from pipeline.statistics.tango import tango_limits
 
 
@@ -226,37 +225,3 @@ def test_counts_refuse_nothing_and_nan() -> None:
     for differences in ([], [math.nan], [0.0, 1.5]):
         with pytest.raises(ValueError, match=r"at least one|between -1 and 1"):
             PairedCounts.of(np.array(differences, dtype=float), np.zeros(len(differences), dtype=int))
-
-
-def test_repeated_sampling_of_one_sample_is_the_paired_case() -> None:
-    baseline = [[True]] * 50
-    candidate = [[i >= 4] for i in range(50)]
-    counts = rate_counts(baseline, candidate, [f"s{i}" for i in range(50)])
-    assert (counts.n, counts.b, counts.c) == (50, 4, 0)
-    assert rate_limits(baseline, candidate, [f"s{i}" for i in range(50)]).tango == tango_limits(4, 0, 50)
-
-
-def test_repeated_sampling_by_hand() -> None:
-    # Rates 1, 1, 1/2, 0 against 1/2, 1, 1, 0: x = -1/2, 0, 1/2, 0
-    baseline = [[True, True], [True, True], [True, False], [False, False]]
-    candidate = [[True, False], [True, True], [True, True], [False, False]]
-    limits = rate_limits(baseline, candidate, ["a", "b", "c", "d"])
-    half = stats.t.ppf(0.95, 3) * np.std([-0.5, 0, 0.5, 0], ddof=1) / 2
-    assert limits.cluster_t == pytest.approx((-half, half))
-    assert limits.lower <= tango_limits(0.5, 0.5, 4)[0]
-
-
-def test_more_samples_do_not_make_more_turns() -> None:
-    scenarios = [f"s{i}" for i in range(30)]
-    once = rate_limits([[True]] * 30, [[True]] * 30, scenarios)
-    often = rate_limits([[True] * 100] * 30, [[True] * 100] * 30, scenarios)
-    assert once.lower == often.lower
-
-
-def test_repeated_sampling_refuses_holes() -> None:
-    with pytest.raises(ValueError, match="at least one sample"):
-        rate_counts([[True], []], [[True], [True]], ["a", "b"])
-    with pytest.raises(ValueError, match="same turns"):
-        rate_counts([[True]], [[True], [True]], ["a", "b"])
-    with pytest.raises(ValueError, match="at least one difference"):
-        rate_counts([], [], [])
