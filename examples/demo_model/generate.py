@@ -26,6 +26,8 @@ from calibrate import fill  # noqa: E402
 from script import read_script  # noqa: E402
 
 BUSINESSES = ("retail", "telecom", "travel")
+SHORT = 2
+"""Messages of the assistant in a short template."""
 
 
 def held_out_families(business: str) -> set[str]:
@@ -33,6 +35,14 @@ def held_out_families(business: str) -> set[str]:
     lines = (HERE / "held_out.txt").read_text(encoding="utf-8").splitlines()
     (families,) = (line.partition(":")[2] for line in lines if line.startswith(f"{business}:"))
     return {family.strip() for family in families.split(",")}
+
+
+def _round(templates: list[str]) -> Iterator[str]:
+    """Each template once, and the short ones twice: refusals, hand-overs and questions have the fewest tokens."""
+    for template in templates:
+        yield template
+        if len(re.findall(r"^(?:A|c|C)\b", template, re.MULTILINE)) <= SHORT:
+            yield template
 
 
 def conversations(business: str, *, seed: int, per_template: int) -> Iterator[dict[str, Any]]:
@@ -52,8 +62,9 @@ def conversations(business: str, *, seed: int, per_template: int) -> Iterator[di
     text = (HERE / "businesses" / f"{business}.txt").read_text(encoding="utf-8")
     templates = [block for block in re.split(r"\n(?=== )", "\n" + text) if block.startswith("== ")]
     seen: set[str] = set()
-    for number in range(1, per_template + 1):
-        for template in templates:
+    count = 0
+    for _ in range(per_template):
+        for template in _round(templates):
             filled = fill(template, chance, source.details(chance, taken))
             for transcript in read_script(filled, f"{business}.txt", house):
                 if transcript["meta"]["family"] in held_out:
@@ -62,9 +73,10 @@ def conversations(business: str, *, seed: int, per_template: int) -> Iterator[di
                 if said in seen:
                     continue
                 seen.add(said)
+                count += 1
                 opening = [] if "policy" not in transcript else [{"role": "system", "content": system}]
                 yield {
-                    "id": f"{transcript['id']}-{number}",
+                    "id": f"{transcript['id']}-{count}",
                     "messages": [*opening, *transcript["messages"]],
                     "tools": tools if "tools" in transcript else [],
                 }

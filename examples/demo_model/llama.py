@@ -5,7 +5,7 @@ All conversations of a batch begin with the same system message and tools. These
 ``P + B * T`` tokens, so that every linear layer is a single large BF16 product. The frozen weights get no gradient,
 and the adapter's low-rank products are added in place.
 
-``tests/integration`` compares logits and gradients with transformers and peft.
+``tests/integration/test_demo_model.py`` compares loss and gradients with transformers and peft.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HEAD_CHUNK = 1024
 
 
 class _LoraLinear(Function):
-    """``x W' + scale (x A') B'`` with gradients for ``x``, ``A`` and ``B`` only: 4 instead of 6 products of W's size."""
+    """``x W' + scale (x A') B'``; gradients for ``x``, ``A`` and ``B`` only: 4 instead of 6 products of W's size."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, a: Tensor, b: Tensor, scale: float) -> Tensor:
@@ -46,7 +46,7 @@ class _RmsNorm(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        wide = x.float()
+        wide = x.to(torch.float32, copy=True)
         inverse = wide.pow(2).mean(-1, keepdim=True).add_(eps).rsqrt_()
         normed = wide.mul_(inverse).to(x.dtype)
         ctx.save_for_backward(normed, weight, inverse)
@@ -56,7 +56,7 @@ class _RmsNorm(Function):
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         normed, weight, inverse = ctx.saved_tensors
         dn = (gradients[0] * weight).float()
-        wide = normed.float()
+        wide = normed.to(torch.float32, copy=True)
         dn.sub_(wide.mul_((dn * wide).mean(-1, keepdim=True))).mul_(inverse)
         return dn.to(normed.dtype), None, None
 
@@ -198,46 +198,63 @@ def _parts(q: Tensor, k: Tensor, v: Tensor, prefix: int, rows: int) -> dict[str,
 
 
 class _HeadLoss(Function):
-    """Mean cross-entropy of ``x W'``; gradients for ``x`` are formed chunk by chunk in the forward pass."""
+    """Weighted mean cross-entropy of ``x W'``; gradients for ``x`` are formed chunk by chunk in the forward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, targets: Tensor, shares: Tensor) -> Tensor:
         dx = torch.empty_like(x)
         total = torch.zeros((), dtype=torch.float64)
         for start in range(0, len(x), HEAD_CHUNK):
-            part, target = x[start : start + HEAD_CHUNK], targets[start : start + HEAD_CHUNK]
+            chunk = slice(start, start + HEAD_CHUNK)
+            part, target, share = x[chunk], targets[chunk], shares[chunk]
             logits = (part @ weight.t()).float()
             log_z = logits.logsumexp(-1, keepdim=True)
-            total += (log_z.squeeze(-1) - logits.gather(1, target[:, None]).squeeze(-1)).double().sum()
+            total += (share * (log_z - logits.gather(1, target[:, None])).squeeze(-1)).double().sum()
             probabilities = logits.sub_(log_z).exp_()
             probabilities[torch.arange(len(target)), target] -= 1
-            dx[start : start + HEAD_CHUNK] = probabilities.to(x.dtype) @ weight
-        ctx.save_for_backward(dx.div_(len(x)))
-        return (total / len(x)).float()
+            dx[chunk] = probabilities.mul_(share[:, None]).to(x.dtype) @ weight
+        ctx.save_for_backward(dx)
+        return total.float()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (dx,) = ctx.saved_tensors
-        return dx * gradients[0].to(dx.dtype), None, None
+        return dx * gradients[0].to(dx.dtype), None, None, None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """``prefix``: token ids ``[P]``; ``rows``: ``[B, T]``, padded; ``scored``: ``[B, T]``, true where the token is to be learnt."""
+    """Rows that continue one prefix.
+
+    ``prefix``: token ids ``[P]``; ``rows``: ``[B, T]``, padded; ``weights``: ``[B, T]``, what a token counts in the
+    loss, 0 where it is not to be learnt.
+    """
 
     prefix: Tensor
     rows: Tensor
-    scored: Tensor
+    weights: Tensor
 
 
 class LoraLlama:
     """A frozen Llama checkpoint with a trainable adapter on every linear layer of its blocks.
 
-    :param state: the checkpoint's tensors by name; :param config: its ``config.json``.
+    :param state: the checkpoint's tensors by name.
+    :param config: its ``config.json``.
+    :param dtype: of weights and activations; the adapter itself is float32.
     """
 
-    def __init__(self, state: dict[str, Tensor], config: dict[str, Any], *, rank: int, scale: float, seed: int) -> None:
-        self.state = {name: tensor.to(torch.bfloat16) for name, tensor in state.items()}
+    def __init__(
+        self,
+        state: dict[str, Tensor],
+        config: dict[str, Any],
+        *,
+        rank: int,
+        scale: float,
+        seed: int,
+        dtype: torch.dtype = torch.bfloat16,
+    ) -> None:
+        self.state = {name: tensor.to(dtype) for name, tensor in state.items()}
+        self.dtype = dtype
         self.config = config
         self.scale = scale
         self.layers = int(config["num_hidden_layers"])
@@ -259,11 +276,13 @@ class LoraLlama:
         return [tensor for pair in self.adapter.values() for tensor in pair]
 
     def loss(self, batch: Batch) -> Tensor:
-        """Mean cross-entropy of the scored tokens of a batch."""
+        """Weighted mean cross-entropy of the tokens of a batch."""
         prefix, (rows, length) = len(batch.prefix), batch.rows.shape
         hidden = self._hidden(batch)[prefix:].view(rows, length, -1)
-        targets, scored = batch.rows[:, 1:], batch.scored[:, 1:]
-        return _HeadLoss.apply(hidden[:, :-1][scored], self._head(), targets[scored])
+        targets, weights = batch.rows[:, 1:], batch.weights[:, 1:].float()
+        counts = weights > 0
+        shares = weights[counts] / weights.sum()
+        return _HeadLoss.apply(hidden[:, :-1][counts], self._head(), targets[counts], shares)
 
     def logits(self, batch: Batch) -> Tensor:
         """Logits ``[P + B*T, vocabulary]`` of a batch."""
@@ -278,7 +297,7 @@ class LoraLlama:
         positions = torch.cat((torch.arange(prefix), torch.arange(prefix, prefix + length).repeat(rows)))
         frequencies = self.theta ** (-torch.arange(0, self.head_size, 2).float() / self.head_size)
         angles = (positions[:, None].float() * frequencies)[:, None]
-        cos, sin = angles.cos().to(torch.bfloat16), angles.sin().to(torch.bfloat16)
+        cos, sin = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
         x = self.state["model.embed_tokens.weight"][tokens]
         for layer in range(self.layers):
             name = f"model.layers.{layer}."
@@ -295,4 +314,4 @@ class LoraLlama:
     def _linear(self, x: Tensor, name: str) -> Tensor:
         a, b = self.adapter[name]
         weight = self.state[name + ".weight"]
-        return _LoraLinear.apply(x, weight, a.to(torch.bfloat16), b.to(torch.bfloat16), self.scale)
+        return _LoraLinear.apply(x, weight, a.to(self.dtype), b.to(self.dtype), self.scale)

@@ -12,9 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from generate import BUSINESSES, HERE, SUPPORT, held_out_families
+
 from evaluators import METRICS
 from evaluators.turn import Outcome, Status
-from generate import BUSINESSES, HERE, SUPPORT, held_out_families
 from pipeline import golden
 from pipeline.evidence.outcomes import read_outcomes
 

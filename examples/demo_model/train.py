@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,8 @@ BATCH_TOKENS = 4096
 """Tokens of a batch's rows with their padding: about 16 conversations that share one system message."""
 POOL = 96
 """Conversations that are sorted by length together: little padding, yet batches of mixed kinds."""
+DECISION_TOKENS, DECISION_WEIGHT = 8, 4.0
+"""What to do (call which tool, refuse, ask) is said by the first tokens of a reply; the many after them mostly copy."""
 CALIBRATION = HERE.parent.parent / "golden_sets" / "calibration"
 VALIDATION_EVERY_NTH = 6
 """Every sixth calibration conversation (other templates than ours) measures the loss on wordings never trained on."""
@@ -39,11 +40,11 @@ VALIDATION_EVERY_NTH = 6
 
 @dataclass(frozen=True)
 class Example:
-    """Token ids of the shared beginning and of the rest, and which of the rest are the assistant's."""
+    """Token ids of the shared beginning and of the rest, and what each of the rest counts: 0 if not the assistant's."""
 
     prefix: tuple[int, ...]
     row: tuple[int, ...]
-    scored: tuple[bool, ...]
+    weights: tuple[float, ...]
 
 
 class Renderer:
@@ -65,8 +66,12 @@ class Renderer:
         rest = text[len(start) :]
         encoded = self.tokenizer(rest, return_offsets_mapping=True)
         spans = list(_assistant_spans(rest))
-        scored = tuple(any(a <= begin < b for a, b in spans) for begin, _ in encoded["offset_mapping"])
-        return Example(self._prefixes[start], tuple(encoded["input_ids"]), scored)
+        weights = [0.0] * len(encoded["input_ids"])
+        for begin, end in spans:
+            places = [at for at, (left, _) in enumerate(encoded["offset_mapping"]) if begin <= left < end]
+            for order, at in enumerate(places):
+                weights[at] = DECISION_WEIGHT if order < DECISION_TOKENS else 1.0
+        return Example(self._prefixes[start], tuple(encoded["input_ids"]), tuple(weights))
 
     def _render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> str:
         return str(
@@ -91,10 +96,10 @@ def batches(examples: Sequence[Example], chance: random.Random, padding: int) ->
         by_prefix.setdefault(example.prefix, []).append(example)
     made = []
     for prefix, group in by_prefix.items():
-        group = chance.sample(group, len(group))
+        shuffled = chance.sample(group, len(group))
         for start in range(0, len(group), POOL):
             pending: list[Example] = []
-            for example in sorted(group[start : start + POOL], key=lambda example: len(example.row)):
+            for example in sorted(shuffled[start : start + POOL], key=lambda example: len(example.row)):
                 if pending and len(example.row) * (len(pending) + 1) > BATCH_TOKENS:
                     made.append(_batch(prefix, pending, padding))
                     pending = []
@@ -107,15 +112,15 @@ def batches(examples: Sequence[Example], chance: random.Random, padding: int) ->
 def _batch(prefix: tuple[int, ...], examples: list[Example], padding: int) -> Batch:
     length = max(len(example.row) for example in examples)
     rows = torch.full((len(examples), length), padding)
-    scored = torch.zeros(len(examples), length, dtype=torch.bool)
+    weights = torch.zeros(len(examples), length)
     for at, example in enumerate(examples):
         rows[at, : len(example.row)] = torch.tensor(example.row)
-        scored[at, : len(example.row)] = torch.tensor(example.scored)
-    return Batch(torch.tensor(prefix, dtype=torch.long), rows, scored)
+        weights[at, : len(example.row)] = torch.tensor(example.weights)
+    return Batch(torch.tensor(prefix, dtype=torch.long), rows, weights)
 
 
 def learning_rate(step: int, *, peak: float, warmup: int, steps: int, decay: int) -> float:
-    """Linear warm-up, constant, then linear decay over the last ``decay`` steps (warmup-stable-decay, Hu et al. 2024)."""
+    """Linear warm-up, constant, linear decay over the last ``decay`` steps (warmup-stable-decay, Hu et al. 2024)."""
     return peak * min(1.0, (step + 1) / warmup, max(0.02, (steps - step) / decay))
 
 
@@ -128,7 +133,7 @@ def save(model: LoraLlama, folder: Path) -> None:
         tensors[f"base_model.model.{name}.lora_B.weight"] = b.detach().to(torch.bfloat16).contiguous()
     scratch = folder / "adapter_model.safetensors.part"
     save_file(tensors, scratch, metadata={"format": "pt"})
-    os.replace(scratch, folder / "adapter_model.safetensors")
+    scratch.replace(folder / "adapter_model.safetensors")
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -144,101 +149,131 @@ def save(model: LoraLlama, folder: Path) -> None:
 
 
 def validate(model: LoraLlama, held: Sequence[Batch]) -> float:
-    """Mean loss a scored token of the validation batches."""
+    """Weighted mean loss of the validation batches."""
     total = count = 0.0
     with torch.no_grad():
         for batch in held:
-            tokens = int(batch.scored[:, 1:].sum())
-            total += model.loss(batch).item() * tokens
-            count += tokens
+            weight = batch.weights[:, 1:].sum().item()
+            total += model.loss(batch).item() * weight
+            count += weight
     return total / count
 
 
-def main() -> None:
-    """Train, log and save."""
+@dataclass
+class Training:
+    """Model, optimizer and how far they are; kept in ``folder``."""
+
+    model: LoraLlama
+    optimizer: torch.optim.Optimizer
+    folder: Path
+    step: int = 0
+
+    def resume(self) -> None:
+        """Take up the state of an interrupted run, if there is one."""
+        state = self.folder / "state.pt"
+        if not state.exists():
+            return
+        kept = torch.load(state)
+        self.step = kept["step"]
+        self.optimizer.load_state_dict(kept["optimizer"])
+        with torch.no_grad():
+            for tensor, value in zip(self.model.parameters(), kept["parameters"], strict=True):
+                tensor.copy_(value)
+        print(f"going on after step {self.step}", flush=True)
+
+    def learn(self, batch: Batch, rate: float) -> tuple[float, float]:
+        """One step; returns loss and norm of the gradient.
+
+        :raises SystemExit: the gradient is not finite; what was saved stays as it was.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss = self.model.loss(batch)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        if not torch.isfinite(norm):
+            raise SystemExit(f"step {self.step + 1}: the gradient is not finite")
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.step += 1
+        return loss.item(), norm.item()
+
+    def save(self) -> None:
+        """Keep adapter and state; an interruption in between leaves the older ones."""
+        save(self.model, self.folder / "adapter")
+        scratch = self.folder / "state.pt.part"
+        parameters = [tensor.detach() for tensor in self.model.parameters()]
+        torch.save({"step": self.step, "optimizer": self.optimizer.state_dict(), "parameters": parameters}, scratch)
+        scratch.replace(self.folder / "state.pt")
+
+
+def parse_options() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True, help="BF16 checkpoint of demo-raw")
     parser.add_argument("--output", type=Path, required=True, help="folder for adapter, optimizer state and log")
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--decay", type=int, default=300, help="steps of the final decay of the learning rate")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--decay", type=int, default=100, help="steps of the final decay of the learning rate")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
-    parser.add_argument("--per-template", type=int, default=30)
+    parser.add_argument("--per-template", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--save-every", type=int, default=50)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    parser.add_argument("--save-every", type=int, default=40)
+    return parser.parse_args()
 
-    model = LoraLlama(
-        load_file(options.base / "model.safetensors"),
-        json.loads((options.base / "config.json").read_text(encoding="utf-8")),
-        rank=RANK,
-        scale=ALPHA / RANK,
-        seed=options.seed,
-    )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)
-    first, state = 0, options.output / "state.pt"
-    if state.exists():
-        kept = torch.load(state)
-        first = kept["step"]
-        optimizer.load_state_dict(kept["optimizer"])
-        with torch.no_grad():
-            for tensor, value in zip(model.parameters(), kept["parameters"], strict=True):
-                tensor.copy_(value)
-        print(f"going on after step {first}", flush=True)
-    options.output.mkdir(parents=True, exist_ok=True)
 
-    render = Renderer(options.base)
-    padding = render.tokenizer.pad_token_id or 0
-    examples = [
+def load_examples(render: Renderer, options: argparse.Namespace) -> tuple[list[Example], list[Example]]:
+    """Training and validation examples."""
+    training = [
         render.example(conversation)
         for business in BUSINESSES
         for conversation in conversations(business, seed=options.seed, per_template=options.per_template)
     ]
-    chance = random.Random(options.seed)
-    held = [
+    validation = [
         render.example(json.loads(line))
         for business in BUSINESSES
         for line in (CALIBRATION / f"{business}.jsonl").read_text(encoding="utf-8").splitlines()[::VALIDATION_EVERY_NTH]
     ]
-    validation = batches(held, chance, padding)
-    print(f"{len(examples)} conversations, {sum(len(example.row) for example in examples)} tokens", flush=True)
+    return training, validation
 
+
+def main() -> None:
+    """Train, log and save."""
+    options = parse_options()
+    torch.set_num_threads(options.threads)
+    config = json.loads((options.base / "config.json").read_text(encoding="utf-8"))
+    weights = load_file(options.base / "model.safetensors")
+    model = LoraLlama(weights, config, rank=RANK, scale=ALPHA / RANK, seed=options.seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)
+    options.output.mkdir(parents=True, exist_ok=True)
+    training = Training(model, optimizer, options.output)
+    training.resume()
+
+    render = Renderer(options.base)
+    examples, held = load_examples(render, options)
+    print(f"{len(examples)} conversations, {sum(len(example.row) for example in examples)} tokens", flush=True)
+    chance = random.Random(options.seed)
+    padding = render.tokenizer.pad_token_id or 0
+    validation = batches(held, chance, padding)
     stream: list[Batch] = []
-    seen = 0
-    began = time.monotonic()
+    tokens, began = 0, time.monotonic()
     with (options.output / "log.jsonl").open("a", encoding="utf-8") as log:
         for step in range(options.steps):
-            if not stream:
-                stream = batches(examples, chance, padding)
-                print(f"an epoch is {len(stream)} steps", flush=True)
+            stream = stream or batches(examples, chance, padding)
             batch = stream.pop()
-            if step < first:
-                continue
+            if step < training.step:
+                continue  # learnt before the interruption
             rate = learning_rate(step, peak=options.rate, warmup=20, steps=options.steps, decay=options.decay)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss = model.loss(batch)
-            loss.backward()
-            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            if not torch.isfinite(norm):
-                raise SystemExit(f"step {step}: the gradient is not finite")
-            optimizer.step()
-            optimizer.zero_grad()
-            seen += len(batch.prefix) + batch.rows.numel()
-            entry = {"step": step + 1, "loss": round(loss.item(), 4), "rate": rate, "norm": round(norm.item(), 3)}
-            entry |= {"tokens_per_s": round(seen / (time.monotonic() - began), 1), "rows": len(batch.rows)}
-            done = step + 1 == options.steps
-            if done or (step + 1) % options.save_every == 0:
+            loss, norm = training.learn(batch, rate)
+            tokens += len(batch.prefix) + batch.rows.numel()
+            entry = {"step": training.step, "loss": round(loss, 4), "rate": round(rate, 7), "norm": round(norm, 3)}
+            entry |= {"tokens_per_s": round(tokens / (time.monotonic() - began), 1), "rows": len(batch.rows)}
+            if training.step == options.steps or training.step % options.save_every == 0:
                 entry["validation"] = round(validate(model, validation), 4)
-                save(model, options.output / "adapter")
-                scratch = state.with_suffix(".part")
-                parameters = [tensor.detach() for tensor in model.parameters()]
-                torch.save({"step": step + 1, "optimizer": optimizer.state_dict(), "parameters": parameters}, scratch)
-                os.replace(scratch, state)
+                training.save()
             log.write(json.dumps(entry) + "\n")
             log.flush()
-            if done or (step + 1) % 10 == 0:
+            if "validation" in entry or training.step % 10 == 0:
                 print(json.dumps(entry), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The demo model's training conversations: reproducible, right by their own tool results, and none of the golden set."""
+"""The demo model's training conversations: reproducible, right by their tool results, none of the golden set."""
 
 from __future__ import annotations
 
