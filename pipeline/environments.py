@@ -16,7 +16,9 @@ import contextlib
 import fcntl
 import functools
 import hashlib
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -93,6 +95,21 @@ def has_gpu() -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return listing.returncode == 0 and "GPU " in listing.stdout
+
+
+def compute_capability() -> float | None:
+    """The least compute capability of this machine's GPUs; infinite where the driver does not tell, None without."""
+    if not has_gpu():
+        return None
+    query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    told = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False).stdout
+    return min(map(float, re.findall(r"^\d+\.\d+$", told, re.MULTILINE)), default=math.inf)
+
+
+def cpu_flags() -> frozenset[str]:
+    """Names of the CPU's instruction sets; empty where the kernel does not list them as x86 does."""
+    listed = re.search(r"^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
+    return frozenset(listed[1].split() if listed else ())
 
 
 @functools.cache

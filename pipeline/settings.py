@@ -140,10 +140,36 @@ class ServingSettings(_Facts):
 
 
 class Calibration(_Facts):
-    """How much calibration text is read from ``golden_sets/calibration/``."""
+    """How much calibration text is read, see ``golden_sets/calibration/`` and ``--calibration``."""
 
-    samples: int = Field(ge=1)
-    max_tokens: int = Field(ge=16, description="tokens kept of each sample")
+    samples: int = Field(ge=1, description="conversations")
+    max_tokens: int = Field(ge=16, description="tokens kept of each")
+    tokens_per_input: int | None = Field(
+        None, ge=1, description="fewer conversations do where the widest layer has seen this many tokens per input"
+    )
+    search_samples: int = Field(4, ge=1, description="AWQ: conversations on which each strength of scaling is tried")
+
+
+class EightBit(_Facts):
+    """The part of an INT4 model that is kept at 8 bits: modules by name, or the most sensitive decoder layers."""
+
+    scheme: Literal["W8A8", "FP8_DYNAMIC"] = "W8A8"
+    modules: Names = Field((), description="names or re: patterns of modules")
+    layers: int | None = Field(None, ge=1, description="so many layers, chosen by measuring each of them at INT4 alone")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> EightBit:
+        if bool(self.modules) == (self.layers is not None):
+            raise ValueError("either 'modules' or 'layers' is needed")
+        return self
+
+
+class Hardware(_Facts):
+    """What can serve the format, and the first release of vLLM that can."""
+
+    compute_capability: float = Field(description="NVIDIA: least compute capability")
+    engine: str = Field(pattern=r"^\d+\.\d+\.\d+$", description="least version of vLLM")
+    not_on_cpu: str = Field("", description="why a CPU cannot serve it; empty: it can")
 
 
 class Recipe(_Facts):
@@ -151,26 +177,68 @@ class Recipe(_Facts):
 
     name: str = ""
     description: str
-    backend: Literal["llmcompressor"] = "llmcompressor"
-    method: Literal["rtn", "gptq"]
-    scheme: Literal["FP8_DYNAMIC", "W8A8", "W4A16"]
+    deprecated: str = Field("", description="why not to begin with it, and which recipe replaces it")
+    backend: Literal["llmcompressor", "autoawq"] = "llmcompressor"
+    method: Literal["rtn", "gptq", "awq"]
+    scheme: Literal["FP8", "FP8_DYNAMIC", "FP8_BLOCK", "W8A8", "W4A16", "W4A16_ASYM"]
     group_size: int | Literal["auto"] | None = Field(
         None,
         description="weights per scale; auto: the largest of 128, 64, 32 that divides every input dimension",
     )
+    eight_bit: EightBit | None = None
+    kv_cache: Literal["FP8"] | None = Field(None, description="also quantize what attention keeps of past tokens")
     smoothquant: float | None = Field(None, ge=0, le=1, description="SmoothQuant migration strength, if used")
     dampening: float = Field(0.01, gt=0, description="GPTQ: share of the mean Hessian diagonal added to it")
+    activation_order: bool = Field(True, description="GPTQ: columns with large inputs first; groups stay as they are")
     ignore: Names = ("lm_head",)
     calibration: Calibration | None = None
-    hardware: str = Field("", description="what the format is for, for people")
+    hardware: Hardware | None = None
+
+    @property
+    def int4(self) -> bool:
+        """Whether weights are INT4 in groups."""
+        return self.scheme.startswith("W4A16")
 
     @model_validator(mode="after")
     def _parts_fit(self) -> Recipe:
-        if (self.method == "gptq" or self.smoothquant is not None) and self.calibration is None:
-            raise ValueError(f"method {self.method!r} needs a 'calibration' section")
-        if (self.scheme == "W4A16") != (self.group_size is not None):
-            raise ValueError("group_size belongs to W4A16, and W4A16 needs it")
+        measured = self.eight_bit is not None and self.eight_bit.layers is not None
+        reasons = {
+            f"method {self.method!r}": self.method != "rtn",
+            "smoothquant": self.smoothquant is not None,
+            "static activation scales (scheme FP8)": self.scheme == "FP8",
+            "kv_cache": self.kv_cache is not None,
+            "eight_bit.layers": measured,
+        }
+        needing = [reason for reason, applies in reasons.items() if applies]
+        if needing and self.calibration is None:
+            raise ValueError(f"{needing[0]} needs a 'calibration' section")
+        if self.calibration is not None and not needing:
+            raise ValueError("nothing in this recipe reads calibration text")
+        if self.int4 != (self.group_size is not None):
+            raise ValueError("group_size belongs to W4A16 and W4A16_ASYM, which need it")
+        if self.eight_bit is not None and not self.int4:
+            raise ValueError("eight_bit belongs to a recipe for INT4")
+        if self.method == "awq" and not self.int4:
+            raise ValueError("method 'awq' is for W4A16 and W4A16_ASYM")
+        if self.backend == "autoawq" and (self.method, self.scheme) != ("awq", "W4A16_ASYM"):
+            raise ValueError("backend 'autoawq' knows method 'awq' with scheme W4A16_ASYM only")
+        if self.backend == "autoawq" and (self.eight_bit or self.kv_cache):
+            raise ValueError("backend 'autoawq' knows neither eight_bit nor kv_cache")
+        if self.backend == "autoawq" and self.ignore != ("lm_head",):
+            raise ValueError("backend 'autoawq' leaves lm_head alone and nothing else: ignore is [lm_head]")
         return self
+
+
+# --- configs/ladder*.yaml ----------------------------------------------------------------------
+
+
+class LadderSettings(_Facts):
+    """Which recipes a ladder tries, in which order, fixed before any of them is measured."""
+
+    candidates: Names = Field(min_length=1, description="recipes, by name or path, the first to try first")
+    confirm: str | None = Field(
+        None, description="`half` of the golden set, or a second set, on which the chosen candidate must pass as well"
+    )
 
 
 # --- loading -----------------------------------------------------------------------------------

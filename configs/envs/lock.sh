@@ -16,4 +16,8 @@ lock() { # NAME ARGUMENT...
 lock pipeline pyproject.toml --group dev
 lock serve-cpu --override configs/envs/overrides-cpu.txt configs/envs/serve-cpu.in
 lock quantize --override configs/envs/overrides-cpu.txt configs/envs/quantize.in
+lock train --override configs/envs/overrides-cpu.txt configs/envs/train.in
 lock serve-cuda --override configs/envs/overrides-cuda.txt configs/envs/serve-cuda.in
+# AutoAWQ asks for triton by itself, and torch's CPU build brings none.
+lock autoawq --override configs/envs/overrides-cpu.txt configs/envs/autoawq.in
+grep '^triton==' "$scratch/autoawq.txt" >> configs/envs/autoawq.txt

@@ -2,30 +2,35 @@
 
 They come from a directory of JSONL files, one conversation a line: ``{"messages": [...], "tools": [...]}``.
 ``tools`` and ``policy`` may name a file of a golden set, whose tools and policies a production prompt
-holds too. Conversations of a golden set are refused: a candidate calibrated on the questions that it is
-judged by would look better than it is.
+holds too. Conversations of a golden set are refused, and so are others that share words with one (see
+``golden/contamination.py``): a candidate calibrated on the questions that it is judged by would look better
+than it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.digests import canonical_json, digest_of
 from pipeline.errors import GoldenSetError
-from pipeline.golden.complaints import Complaint
+from pipeline.golden import GoldenSet
+from pipeline.golden.complaints import SHOWN, Complaint, Severity
+from pipeline.golden.contamination import SeenText
 from pipeline.golden.reading import Library, Record, read_jsonl, read_library
+from pipeline.golden.source import open_source
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationText:
-    """The conversations a recipe calibrates on: ``{"messages": [...], "tools": [...]}`` each."""
+    """The conversations a recipe calibrates on: ``{"messages": [...], "tools": [...]}`` each, and where they stand."""
 
     digest: str
     available: int
     samples: tuple[dict[str, Any], ...] = field(repr=False)
+    places: tuple[str, ...] = field(repr=False)
 
 
 def select(root: Path, samples: int, seed: int = 0) -> CalibrationText:
@@ -40,14 +45,42 @@ def select(root: Path, samples: int, seed: int = 0) -> CalibrationText:
     found = {}
     for record in _records(files):
         conversation = _conversation(record, libraries)
-        found[digest_of([seed, conversation])] = conversation
+        found[digest_of([seed, conversation])] = conversation, f"{record.file}:{record.line}"
     if len(found) < samples:
         raise GoldenSetError(
             f"calibration text in {root}: {len(found)} different conversations, the recipe asks for {samples}",
             "Add conversations, or lower `calibration: samples` in the recipe.",
         )
-    chosen = tuple(found[key] for key in sorted(found)[:samples])
-    return CalibrationText(digest_of(chosen), len(found), chosen)
+    chosen, places = zip(*(found[key] for key in sorted(found)[:samples]), strict=True)
+    return CalibrationText(digest_of(chosen), len(found), chosen, places)
+
+
+def demand_disjoint(text: CalibrationText, golden: GoldenSet, others: Iterable[Path] = ()) -> None:
+    """Refuse calibration text that shares customers' words with a golden set.
+
+    :param golden: the set that the candidate will be judged by.
+    :param others: directories of further sets.
+    :raises GoldenSetError: names the transcripts, and where the calibration text stands.
+    """
+    seen = SeenText()
+    for place, sample in zip(text.places, text.samples, strict=True):
+        seen.add(place, {"messages": sample["messages"]})
+    leaks: list[Complaint] = []
+    for record in _golden_records(golden, others):
+        if isinstance(record, Complaint):
+            leaks.append(record)
+        else:
+            leaks += (complaint for complaint in seen.check(record) if complaint.severity is Severity.ERROR)
+    _refuse(leaks, "Take the conversations named last out of the calibration text, or the transcripts out of the set.")
+
+
+def _golden_records(golden: GoldenSet, others: Iterable[Path]) -> Iterator[Record | Complaint]:
+    """Whole transcripts: those of ``golden`` as loaded, those of the other sets as they stand in their files."""
+    longest = {turn.transcript_id: turn for turn in sorted(golden.turns, key=lambda turn: len(turn.messages))}
+    for name, turn in longest.items():
+        yield Record(golden.name, 0, {"id": name, "messages": [*turn.messages, turn.gold]})
+    for folder in others:
+        yield from open_source(folder).records()
 
 
 def write(text: CalibrationText, path: Path) -> None:
@@ -117,8 +150,7 @@ def _conversation(record: Record, libraries: list[Library]) -> dict[str, Any]:
     return {"messages": messages, "tools": tools}
 
 
-def _refuse(complaints: list[Complaint]) -> None:
+def _refuse(complaints: list[Complaint], remedy: str = "Mend the lines named, then run again.") -> None:
     if complaints:
-        raise GoldenSetError(
-            "calibration text:\n" + "\n".join(map(str, complaints[:20])), "Mend the lines named, then run again."
-        )
+        more = f"\n... and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
+        raise GoldenSetError("calibration text:\n" + "\n".join(map(str, complaints[:SHOWN])) + more, remedy)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.errors import RecipeError
 from pipeline.quantizers.checkpoint import Checkpoint, Tensor, tensors
+from pipeline.quantizers.storage import BLOCK, kv_scale_bytes, plain_bytes, quantized_bytes
 from pipeline.settings import Recipe
 
 GROUP_SIZES = (128, 64, 32)
 """Group sizes that ``auto`` tries, the largest first: fewer scales, and what kernels serve best. 32 is
 the least that vLLM's kernels take."""
-_SCALE_BYTES = 2  # llm-compressor keeps scales in the checkpoint's 16-bit type
-_DTYPE_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2, "I16": 2}
-_IN_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.\d+\.")
+FUSED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+"""Modules that vLLM multiplies as one; they need the same scheme."""
+_IN_LAYER = re.compile(r"(^|.*\.)(layers|h|blocks)\.\d+(?=\.)")
 _NO_PROJECTION = re.compile(r"(norm|embed|rotary)", re.IGNORECASE)
 ROUTER = re.compile(r"(^|\.)(gate|router|shared_expert_gate)(\.|$)")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out)$")
@@ -28,46 +28,125 @@ _HEAD = re.compile(r"(^|\.)(lm_head|embed_out)$")
 class FittedRecipe:
     """A recipe with everything settled for one checkpoint.
 
-    ``modules`` are the linear modules that are quantized, ``ignore`` what the quantizer is told to
-    leave, ``predicted_bytes`` the size of the candidate's weights, within a percent.
+    ``modules`` are the linear modules that are quantized, ``eight_bit`` those among them that are named to stay at
+    8 bits, ``ignore`` what the quantizer is told to leave, ``enough_tokens`` how much calibration text is enough,
+    ``predicted_bytes`` the size of the candidate's weights, within a percent.
     """
 
     recipe: Recipe
     group_size: int | None
     ignore: tuple[str, ...]
     modules: tuple[str, ...]
+    eight_bit: tuple[str, ...]
+    enough_tokens: int | None
     predicted_bytes: int
 
     def inputs(self) -> dict[str, Any]:
         """What of this the candidate depends on, as JSON values: no names, no prose."""
-        facts = self.recipe.model_dump(mode="json", exclude={"name", "description", "hardware", "group_size", "ignore"})
+        prose = {"name", "description", "deprecated", "hardware", "group_size", "ignore"}
+        facts = self.recipe.model_dump(mode="json", exclude=prose)
         return facts | {"group_size": self.group_size, "ignore": list(self.ignore), "modules": list(self.modules)}
+
+    def layers(self) -> dict[str, list[str]]:
+        """The quantized modules of each decoder layer, by the layer's name."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for module in self.modules:
+            if inside := _IN_LAYER.match(module):
+                found[inside[0]].append(module)
+        return dict(found)
 
 
 def fit_recipe(recipe: Recipe, checkpoint: Checkpoint) -> FittedRecipe:
     """Settle ``recipe`` for ``checkpoint`` from the headers of its weight files.
 
-    :raises RecipeError: nothing would be quantized, or a group size does not divide the input
-        dimension of every quantized layer; names the layers.
+    :raises RecipeError: nothing would be quantized, a group or block size does not fit a layer's shape, or
+        modules that the engine fuses would differ; names the layers.
     """
     every = list(tensors(checkpoint.path))
     linear = [tensor for tensor in every if is_linear(tensor)]
     routers = sorted({_shape_of_name(_module(t)) for t in linear if ROUTER.search(_module(t))})
     ignore = (*recipe.ignore, *map(_rule_of, routers))
-    chosen = [tensor for tensor in linear if not any(matches(_module(tensor), rule) for rule in ignore)]
+    chosen = {_module(t): t for t in linear if not any(matches(_module(t), rule) for rule in ignore)}
     if not chosen:
         raise RecipeError(
             f"recipe {recipe.name}: nothing to quantize in {checkpoint.path}: no linear layer is left by "
             f"ignore {list(recipe.ignore)}",
             "Shorten the recipe's `ignore`, or check that the checkpoint is a decoder with linear layers.",
         )
-    group_size = _group_size(recipe, chosen)
-    quantized = {tensor.name for tensor in chosen}
-    predicted = sum(
-        _quantized_bytes(recipe.scheme, tensor, group_size) if tensor.name in quantized else _plain_bytes(tensor)
-        for tensor in every
+    group_size = _group_size(recipe, chosen.values())
+    if recipe.scheme == "FP8_BLOCK":
+        _demand_whole_blocks(recipe, chosen)
+    named = _eight_bit(recipe, tuple(chosen))
+    per_input = recipe.calibration and recipe.calibration.tokens_per_input
+    widest = max(tensor.shape[1] for tensor in chosen.values())
+    fitted = FittedRecipe(
+        recipe, group_size, ignore, tuple(sorted(chosen)), named, per_input * widest if per_input else None, 0
     )
-    return FittedRecipe(recipe, group_size, ignore, tuple(sorted(map(_module, chosen))), predicted)
+    return replace(fitted, predicted_bytes=_predicted_bytes(fitted, every))
+
+
+def _predicted_bytes(fitted: FittedRecipe, every: Iterable[Tensor]) -> int:
+    recipe, modules, eight_bit = fitted.recipe, set(fitted.modules), set(fitted.eight_bit)
+    if recipe.eight_bit and recipe.eight_bit.layers:  # those to be found: any are as large
+        layers = fitted.layers()
+        if recipe.eight_bit.layers >= len(layers):
+            raise RecipeError(
+                f"recipe {recipe.name}: eight_bit.layers is {recipe.eight_bit.layers}, "
+                f"but the model has {len(layers)} layers",
+                "Lower it, or use an 8-bit recipe.",
+            )
+        eight_bit = {module for layer in list(layers.values())[: recipe.eight_bit.layers] for module in layer}
+    total = kv_scale_bytes(sum(module.endswith("k_proj") for module in modules)) if recipe.kv_cache else 0
+    for tensor in every:
+        module = _module(tensor)
+        if module in eight_bit and recipe.eight_bit:
+            total += quantized_bytes(recipe.eight_bit.scheme, tensor, None)
+        elif module in modules:
+            total += quantized_bytes(recipe.scheme, tensor, fitted.group_size, recipe.backend)
+        else:
+            total += plain_bytes(tensor)
+    return total
+
+
+def _eight_bit(recipe: Recipe, modules: tuple[str, ...]) -> tuple[str, ...]:
+    """The modules that the recipe names for 8 bits."""
+    rules = recipe.eight_bit.modules if recipe.eight_bit else ()
+    found = {rule: {module for module in modules if matches(module, rule)} for rule in rules}
+    if idle := [rule for rule, named in found.items() if not named]:
+        raise RecipeError(
+            f"recipe {recipe.name}: eight_bit.modules: {idle[0]!r} matches no quantized module",
+            "Names look like model.layers.0.mlp.down_proj; patterns begin with re:",
+        )
+    named = {module for each in found.values() for module in each}
+    for module in sorted(named):
+        parent, _, last = module.rpartition(".")
+        parts = next((group for group in FUSED if last in group), ())
+        apart = {f"{parent}.{part}" for part in parts} & set(modules) - named
+        if apart:
+            raise RecipeError(
+                f"recipe {recipe.name}: eight_bit.modules names {module} without {', '.join(sorted(apart))}",
+                "The engine multiplies these as one, so they need the same scheme: name all of them or none.",
+            )
+    return tuple(sorted(named))
+
+
+def _demand_whole_blocks(recipe: Recipe, chosen: Mapping[str, Tensor]) -> None:
+    """vLLM joins q, k and v, and gate and up: a block must not reach from one into the next.
+
+    Source: ``validate_fp8_block_shape`` in vLLM's ``quantization/utils/fp8_utils.py``: all but the last.
+    """
+    joined = tuple(part for group in FUSED for part in group[:-1])
+    misfits = {
+        f"  {_shape_of_name(module)} (out={tensor.shape[0]})"
+        for module, tensor in chosen.items()
+        if module.endswith(joined) and tensor.shape[0] % BLOCK
+    }
+    if misfits:
+        raise RecipeError(
+            f"recipe {recipe.name}: blocks of {BLOCK} rows do not divide the output dimension of\n"
+            + "\n".join(sorted(misfits)),
+            "Use fp8-dynamic or fp8-static for this model.",
+        )
 
 
 def _module(tensor: Tensor) -> str:
@@ -81,7 +160,7 @@ def is_linear(tensor: Tensor) -> bool:
     module = _module(tensor)
     if _HEAD.search(module):
         return True
-    return bool(_IN_LAYER.search(module)) and not _NO_PROJECTION.search(module)
+    return bool(_IN_LAYER.match(module)) and not _NO_PROJECTION.search(module)
 
 
 def matches(module: str, rule: str) -> bool:
@@ -134,17 +213,3 @@ def _group_size(recipe: Recipe, chosen: Iterable[Tensor]) -> int | None:
     raise RecipeError(
         f"recipe {recipe.name}: group_size {size} does not divide the input dimension of\n" + "\n".join(misfits), remedy
     )
-
-
-def _plain_bytes(tensor: Tensor) -> int:
-    return math.prod(tensor.shape) * _DTYPE_BYTES.get(tensor.dtype, 1)
-
-
-def _quantized_bytes(scheme: str, tensor: Tensor, group_size: int | None) -> int:
-    """Bytes of a quantized linear weight as compressed-tensors stores it."""
-    rows, columns = tensor.shape
-    if scheme == "W4A16":
-        groups = columns // (group_size or columns)
-        packed_columns = -(-columns // 8)  # eight 4-bit values in an int32
-        return rows * packed_columns * 4 + rows * groups * _SCALE_BYTES + 16  # 16: the stored shape, two int64
-    return rows * columns + rows * _SCALE_BYTES

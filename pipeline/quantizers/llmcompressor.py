@@ -2,107 +2,60 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import QuantizeError
 from pipeline.progress import Progress
-from pipeline.quantizers import calibration
-from pipeline.quantizers.calibration import CalibrationText
-from pipeline.quantizers.checkpoint import Checkpoint, side_files, tensors
+from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.quantizers.fit import FittedRecipe
 from pipeline.quantizers.worker import run_worker
 
+ENVIRONMENT = "quantize"
 SCRIPT = "llmcompressor_worker.py"
-_MARKS = (".weight_scale", ".weight_packed")
+PARTS = ("calibration_tokens.py", "sampled_awq.py", "sensitivity.py", "shared_hessian.py")
 
 
 def quantize(
     checkpoint: Checkpoint,
     fitted: FittedRecipe,
-    text: CalibrationText | None,
+    samples: Path | None,
     output: Path,
     *,
     python: Path,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Fill ``output/checkpoint`` with the candidate and return facts about its making.
+    """Save the candidate's weights and config to ``output/checkpoint`` and return facts about their making.
 
-    :raises QuantizeError: the quantizer failed, or what it saved is not the candidate asked for.
+    :param samples: file of calibration conversations, where the recipe reads any.
+    :raises QuantizeError: the quantizer failed.
     """
-    saved = output / "checkpoint"
-    samples = output / "calibration.jsonl"
-    if text is not None:
-        calibration.write(text, samples)
-    recipe = fitted.recipe
+    recipe, wanted = fitted.recipe, fitted.recipe.calibration
     job = {
         "checkpoint": str(checkpoint.path),
-        "output": str(saved),
+        "output": str(output / "checkpoint"),
         "method": recipe.method,
         "scheme": recipe.scheme,
         "group_size": fitted.group_size,
+        "eight_bit": eight_bit(fitted),
+        "kv_cache": recipe.kv_cache,
         "smoothquant": recipe.smoothquant,
         "dampening": recipe.dampening,
+        "activation_order": recipe.activation_order,
         "ignore": list(fitted.ignore),
         "modules": len(fitted.modules),
-        "samples": None if text is None else str(samples),
-        "max_tokens": recipe.calibration.max_tokens if recipe.calibration else None,
+        "samples": str(samples) if samples else None,
+        "max_tokens": wanted.max_tokens if wanted else None,
+        "enough_tokens": fitted.enough_tokens,
+        "search_samples": wanted.search_samples if wanted else None,
         "template": checkpoint.template,
     }
-    facts = run_worker(SCRIPT, job, python=python, folder=output, stage="quantize", progress=progress)
-    complete(checkpoint, saved)
-    check(saved, fitted)
-    return facts
+    return run_worker(SCRIPT, job, python=python, folder=output, stage="quantize", progress=progress)
 
 
-def complete(checkpoint: Checkpoint, saved: Path) -> None:
-    """Make everything but the weights the baseline's own, so that both sides differ in nothing else.
-
-    Tokenizer, template and generation config are copied byte for byte. ``config.json`` is the baseline's
-    with what quantizing adds: the library's own version of it may drop keys that an engine reads.
-
-    :raises QuantizeError: no config was saved, or it does not say how the weights are quantized.
-    """
-    config_file = saved / "config.json"
-    try:
-        made = json.loads(config_file.read_text(encoding="utf-8"))
-        quantization = made["quantization_config"]
-    except (OSError, ValueError, KeyError) as error:
-        raise QuantizeError(
-            f"{config_file}: no quantization_config was saved: {error!r}",
-            "Check that llm-compressor supports this architecture.",
-        ) from error
-    for file in side_files(saved):
-        file.unlink()
-    for file in side_files(checkpoint.path):
-        shutil.copyfile(file, saved / file.name)
-    config = json.loads((checkpoint.path / "config.json").read_text(encoding="utf-8"))
-    config["quantization_config"] = quantization
-    if "tie_word_embeddings" in made:  # the quantizer may have had to part them
-        config["tie_word_embeddings"] = made["tie_word_embeddings"]
-    config_file.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    for file in saved.iterdir():  # weights are written readable for their owner only
-        file.chmod(config_file.stat().st_mode)
-
-
-def check(saved: Path, fitted: FittedRecipe) -> None:
-    """Check by the headers of the saved weights that exactly the intended modules were quantized.
-
-    :raises QuantizeError: others were.
-    """
-    names = [tensor.name for tensor in tensors(saved)]
-    made = {name.removesuffix(mark) for name in names for mark in _MARKS if name.endswith(mark)}
-    wanted = set(fitted.modules)
-    if made != wanted:
-        left, extra = sorted(wanted - made), sorted(made - wanted)
-        raise QuantizeError(
-            f"{saved}: of {len(wanted)} modules to quantize {len(left)} were left{_first(left)}; "
-            f"{len(extra)} others were quantized{_first(extra)}",
-            "Name the modules that cannot be quantized in the recipe's `ignore`.",
-        )
-
-
-def _first(names: list[str]) -> str:
-    return f" (first: {names[0]})" if names else ""
+def eight_bit(fitted: FittedRecipe) -> dict[str, Any] | None:
+    """The part at 8 bits: modules by name, or the decoder layers of which the most sensitive are to be found."""
+    part = fitted.recipe.eight_bit
+    if part is None:
+        return None
+    layers = fitted.layers() if part.layers else None
+    return {"scheme": part.scheme, "modules": list(fitted.eight_bit), "layers": layers, "keep": part.layers}

@@ -11,15 +11,17 @@ import pytest
 
 from pipeline import environments
 from pipeline.errors import EnvironmentMissing, QuantizeError
+from pipeline.golden import GoldenSet
 from pipeline.progress import Silent
 from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, read_checkpoint, side_files, tensors, weight_files
 from pipeline.quantizers.fit import fit_recipe
-from pipeline.settings import Calibration, Recipe, load_recipe
+from pipeline.settings import Calibration, EightBit, Recipe, load_recipe
 from pipeline.stages import quantize
 from pipeline.store import Store
 
 TEMPLATE = Path(__file__).parents[2] / "examples" / "demo_model" / "chat_template.jinja"
-LAYERS, HIDDEN, INNER = 2, 128, 192  # 128 = 64 * 2 and 192 = 64 * 3: a group of 64 fits
+GOLDEN = GoldenSet("none", "none", "0", 0, 0, (), {})
+LAYERS, HIDDEN, INNER = 2, 256, 384  # keys and values have half of 256: groups and blocks of 128 fit everywhere
 PROJECTIONS = 7 * LAYERS
 MAKE = """
 import sys, torch
@@ -85,26 +87,36 @@ def calibration_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def gptq(scheme: str, **more: object) -> Recipe:
-    calibration = Calibration(samples=4, max_tokens=200)
-    facts = {"name": "t", "description": "", "method": "gptq", "scheme": scheme, "calibration": calibration}
-    return Recipe.model_validate(facts | more)
+def small(name: str, **changes: object) -> Recipe:
+    """A shipped recipe with as much calibration text as a test has."""
+    recipe = load_recipe(name)
+    few = Calibration(samples=4, max_tokens=200, search_samples=2)
+    return recipe.model_copy(update={"calibration": few if recipe.calibration else None, **changes})
 
 
 # What compressed-tensors writes for a linear layer, by its format documentation: FP8 weights and one scale a
-# row; INT8 likewise; INT4 packed eight to an int32, with scales by group and the unpacked shape.
+# row, a tensor or a block; INT8 likewise; INT4 packed eight to an int32, with scales by group and the unpacked shape,
+# and packed zero points where it is not symmetric. AutoAWQ's names are its own.
+FP8 = {("weight", "F8_E4M3"), ("weight_scale", "BF16")}
+INT4 = {("weight_packed", "I32"), ("weight_scale", "BF16"), ("weight_shape", "I64")}
+INT8 = {("weight", "I8"), ("weight_scale", "BF16")}
+ZEROS = {("weight_zero_point", "I32")}
 KINDS = {
-    "fp8-dynamic": {("weight", "F8_E4M3"), ("weight_scale", "BF16")},
-    "int4-rtn": {("weight_packed", "I32"), ("weight_scale", "BF16"), ("weight_shape", "I64")},
-    "int4-gptq": {("weight_packed", "I32"), ("weight_scale", "BF16"), ("weight_shape", "I64")},
-    "int8-w8a8": {("weight", "I8"), ("weight_scale", "BF16")},
+    "fp8-dynamic": FP8,
+    "fp8-static": FP8 | {("input_scale", "BF16")},
+    "fp8-block": FP8,
+    "fp8-dynamic+fp8-kv": FP8,
+    "int4-rtn": INT4,
+    "int4-gptq": INT4,
+    "int4-awq": INT4 | ZEROS,
+    "int4-awq-sym": INT4,
+    "int4-awq+fp8-kv": INT4 | ZEROS,
+    "int4-mixed": INT4 | INT8,
+    "int4-autoawq": {("qweight", "I32"), ("qzeros", "I32"), ("scales", "F16")},
+    "int8-w8a8": INT8,
 }
-RECIPES = {
-    "fp8-dynamic": load_recipe("fp8-dynamic"),
-    "int4-rtn": load_recipe("int4-rtn"),
-    "int4-gptq": gptq("W4A16", group_size="auto"),
-    "int8-w8a8": gptq("W8A8", smoothquant=0.8),
-}
+RECIPES = {name: small(name) for name in KINDS if name != "int4-mixed"}
+RECIPES["int4-mixed"] = small("int4-mixed", eight_bit=EightBit(layers=1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,16 +124,19 @@ def test_candidate_is_quantized_as_asked_and_complete(
     kind: str, python: Path, baseline: Checkpoint, calibration_root: Path, tmp_path: Path
 ) -> None:
     recipe, store = RECIPES[kind], Store(tmp_path)
-    kept, candidate = quantize.run(store, baseline, recipe, calibration_root, Silent())
+    kept, candidate = quantize.run(store, baseline, recipe, calibration_root, GOLDEN, Silent())
 
     held = list(tensors(candidate.path))
     quantized = [t for t in held if ".layers." in t.name and "_proj." in t.name]
     assert {(t.name.rpartition(".")[2], t.dtype) for t in quantized} == KINDS[kind]
-    assert Counter(t.name.rpartition(".")[2] for t in quantized)["weight_scale"] == PROJECTIONS
+    scales = "scales" if kind == "int4-autoawq" else "weight_scale"
+    assert Counter(t.name.rpartition(".")[2] for t in quantized)[scales] == PROJECTIONS
     assert {t.dtype for t in held if t not in quantized} == {"BF16"}
-    if recipe.scheme == "W4A16":
+    cache_scales = {t.name for t in held if t.name.endswith(("k_scale", "v_scale"))}
+    assert len(cache_scales) == (2 * LAYERS if recipe.kv_cache else 0)
+    if recipe.int4 and recipe.backend == "llmcompressor" and not recipe.eight_bit:
         scale = next(t for t in held if t.name == "model.layers.0.mlp.down_proj.weight_scale")
-        assert scale.shape == (HIDDEN, INNER // 64)
+        assert scale.shape == (HIDDEN, INNER // 128)
 
     # Complete: every file beside the weights is the baseline's, byte for byte, but for config.json.
     for file in side_files(baseline.path):
@@ -130,7 +145,8 @@ def test_candidate_is_quantized_as_asked_and_complete(
     assert {f.name for f in side_files(candidate.path)} == {f.name for f in side_files(baseline.path)}
     before = json.loads((baseline.path / "config.json").read_text())
     after = json.loads((candidate.path / "config.json").read_text())
-    assert after.pop("quantization_config")["quant_method"] == "compressed-tensors"
+    method = "awq" if kind == "int4-autoawq" else "compressed-tensors"
+    assert after.pop("quantization_config")["quant_method"] == method
     assert after == before
 
     # The prediction is of tensors; the file adds a header.
@@ -138,10 +154,14 @@ def test_candidate_is_quantized_as_asked_and_complete(
     headers = sum(int.from_bytes(f.read_bytes()[:8], "little") + 8 for f in weight_files(candidate.path))
     assert candidate.weight_bytes == predicted + headers
 
-    again, same = quantize.run(store, baseline, recipe, calibration_root, Silent())
+    again, same = quantize.run(store, baseline, recipe, calibration_root, GOLDEN, Silent())
     assert again.reused
     assert (again.path, same.digest) == (kept.path, candidate.digest)
     facts = json.loads((kept.path / "facts.json").read_text())
+    if recipe.eight_bit:
+        layers = {name.rpartition(".self_attn")[0] or name.rpartition(".mlp")[0] for name in facts["eight_bit_modules"]}
+        assert layers == {max(facts["layer_divergences"], key=facts["layer_divergences"].__getitem__)}
+        assert {t.name.removesuffix(".weight") for t in held if t.dtype == "I8"} == set(facts["eight_bit_modules"])
     if recipe.calibration:
         assert facts["calibration_samples"] == 4
         assert facts["calibration_tokens"] == 4 * 200  # each conversation is longer than 200 bytes
@@ -158,7 +178,7 @@ def test_a_checkpoint_that_has_its_template_from_the_settings(
         if file.name != "chat_template.jinja":
             (bare / file.name).write_bytes(file.read_bytes())
     given = read_checkpoint(bare, "bare", template_override="{{ messages }}")
-    _, candidate = quantize.run(Store(tmp_path / "store"), given, RECIPES["fp8-dynamic"], tmp_path, Silent())
+    _, candidate = quantize.run(Store(tmp_path / "store"), given, RECIPES["fp8-dynamic"], tmp_path, GOLDEN, Silent())
     assert candidate.template == "{{ messages }}"
     assert not (candidate.path / "chat_template.jinja").exists()
 
@@ -172,7 +192,7 @@ def test_a_failed_worker_leaves_no_output(python: Path, baseline: Checkpoint, tm
     (broken / "config.json").write_text(json.dumps(config | {"model_type": "no_such_type"}))
     store = Store(tmp_path / "store")
     with pytest.raises(QuantizeError, match="no_such_type"):
-        quantize.run(store, read_checkpoint(broken, "x"), RECIPES["fp8-dynamic"], tmp_path, Silent())
+        quantize.run(store, read_checkpoint(broken, "x"), RECIPES["fp8-dynamic"], tmp_path, GOLDEN, Silent())
     assert [p.suffix for p in (tmp_path / "store" / "stages" / "quantize").iterdir() if p.is_dir()] == []
 
 

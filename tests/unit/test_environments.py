@@ -19,7 +19,17 @@ from pathlib import Path
 import pytest
 
 from pipeline import environments as module
-from pipeline.environments import Environment, env_digest, environments, has_gpu, main, provide, python_of, setup
+from pipeline.environments import (
+    Environment,
+    compute_capability,
+    env_digest,
+    environments,
+    has_gpu,
+    main,
+    provide,
+    python_of,
+    setup,
+)
 from pipeline.errors import EnvironmentMissing, Interrupted, UsageError
 from pipeline.processes import supervised
 from pipeline.progress import Silent
@@ -193,6 +203,15 @@ def test_the_digest_and_the_pins_follow_the_device(project: Path, tmp_path: Path
 def test_a_gpu_is_what_nvidia_smi_lists(body: str, expected: bool, tmp_path: Path) -> None:
     nvidia_smi(tmp_path, body)
     assert has_gpu() is expected
+
+
+def test_the_least_gpu_sets_the_compute_capability(project: Path, tmp_path: Path) -> None:
+    assert compute_capability() is None
+    two = 'case "$1" in -L) echo "GPU 0: x";; *) printf "9.0\\n8.6\\n";; esac'
+    nvidia_smi(tmp_path, two)
+    assert compute_capability() == 8.6
+    nvidia_smi(tmp_path, 'case "$1" in -L) echo "GPU 0: x";; *) echo "[N/A]";; esac')
+    assert compute_capability() == float("inf")  # an old driver: nothing is refused on a guess
 
 
 def test_without_nvidia_smi_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ metrics:
     gating: false
     margin: 0.03
 """
+SOME = "calibration: {samples: 8, max_tokens: 64}"
+AUTOAWQ = f"backend: autoawq\nmethod: awq\nscheme: W4A16_ASYM\n{SOME}"
 RECIPE = """\
 description: as tried
 method: rtn
@@ -52,7 +55,14 @@ def test_every_shipped_file_loads() -> None:
     recipes = sorted(path.stem for path in (CONFIGS / "recipes").iterdir())
     servings = sorted(path.stem for path in (CONFIGS / "serving").iterdir())
     assert {"fp8-dynamic", "int8-w8a8", "int4-gptq", "int4-rtn"} <= set(recipes)
-    assert [load_recipe(name).name for name in recipes] == recipes
+    loaded = [load_recipe(name) for name in recipes]
+    assert [recipe.name for recipe in loaded] == recipes
+    assert all(recipe.hardware for recipe in loaded)
+    samples = {recipe.name: recipe.calibration for recipe in loaded if recipe.calibration}
+    assert samples and all(wanted.samples >= 256 and wanted.max_tokens >= 1024 for wanted in samples.values())
+    replaced = {recipe.name: recipe.deprecated for recipe in loaded if recipe.deprecated}
+    assert {name for name, why in replaced.items() if not set(recipes) & set(re.findall(r"[\w+-]+", why))} == set()
+    assert list(replaced) == ["int4-autoawq"]
     assert all(load_serving(name).max_model_len >= 128 for name in servings)
     assert "default" in servings
     policies = sorted(CONFIGS.glob("gate*.yaml"))
@@ -188,11 +198,23 @@ def test_lists_become_tuples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("group_size: 64\n", "", "(whole file): Value error, group_size belongs to W4A16, and W4A16 needs it"),
+        ("group_size: 64\n", "", "(whole file): Value error, group_size belongs to W4A16 and W4A16_ASYM, which need"),
         ("scheme: W4A16", "scheme: W8A8", "(whole file): Value error, group_size belongs to W4A16"),
         ("method: rtn", "method: gptq", "(whole file): Value error, method 'gptq' needs a 'calibration' section"),
-        ("method: rtn", "method: rtn\nsmoothquant: 0.5", "(whole file): Value error, method 'rtn' needs a 'calibr"),
-        ("method: rtn", "method: awq", "method: Input should be 'rtn' or 'gptq'"),
+        ("method: rtn", "method: rtn\nsmoothquant: 0.5", "(whole file): Value error, smoothquant needs a 'calibr"),
+        ("method: rtn", "method: rtn\nkv_cache: FP8", "(whole file): Value error, kv_cache needs a 'calibration'"),
+        ("method: rtn", "method: awl", "method: Input should be 'rtn', 'gptq' or 'awq'"),
+        ("W4A16\ngroup_size: 64", "FP8", "(whole file): Value error, static activation scales (scheme FP8) needs a"),
+        ("method: rtn", f"method: rtn\n{SOME}", "(whole file): Value error, nothing in this recipe reads calibration"),
+        ("method: rtn", "method: rtn\neight_bit: {}", "eight_bit: Value error, either 'modules' or 'layers' is needed"),
+        ("method: rtn", "method: rtn\neight_bit: {layers: 1, modules: [a]}", "eight_bit: Value error, either"),
+        ("method: rtn", "method: rtn\neight_bit: {layers: 1}", "(whole file): Value error, eight_bit.layers needs a"),
+        ("W4A16\ngroup_size: 64", "W8A8\neight_bit: {modules: [a]}", "(whole file): Value error, eight_bit belongs"),
+        ("W4A16\ngroup_size: 64", f"W8A8\n{SOME}", "(whole file): Value error, nothing in this recipe reads"),
+        ("method: rtn", f"method: gptq\n{SOME}\nbackend: autoawq", "(whole file): Value error, backend 'autoawq' kno"),
+        ("method: rtn\nscheme: W4A16", f"{AUTOAWQ}\nkv_cache: FP8", "(whole file): Value error, backend 'autoawq' kn"),
+        ("method: rtn\nscheme: W4A16", f"{AUTOAWQ}\nignore: [a]", "(whole file): Value error, backend 'autoawq' leav"),
+        ("method: rtn", "method: rtn\nhardware: {compute_capability: 8.9, engine: new}", "hardware.engine: String"),
         ("group_size: 64", "group_size: big", "group_size"),
         ("group_size: 64", "group_size: 64\ncalibration: {samples: 0, max_tokens: 8}", "calibration.samples: Input"),
         ("group_size: 64", "group_size: 64\nignore: lm_head", "ignore: Input should be a valid tuple"),
@@ -220,7 +242,7 @@ def test_a_recipe_file_of_the_user_goes_by_its_name(tmp_path: Path) -> None:
 def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(RecipeError, match="no such file in configs/recipes") as caught:
         load_recipe(name)
-    assert "fp8-dynamic, int4-gptq, int4-rtn, int8-w8a8" in caught.value.remedy
+    assert re.search(r"fp8-dynamic, .*int4-gptq, .*int4-rtn, .*int8-w8a8", caught.value.remedy)
     with pytest.raises(SettingsError, match="no such file in configs/serving") as other:
         load_serving(name)
     assert "Known: default" in other.value.remedy

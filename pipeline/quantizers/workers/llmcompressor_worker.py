@@ -12,108 +12,98 @@ import worker_io
 
 JOB = worker_io.start()
 
-import json
-from pathlib import Path
 from typing import Any
 
 import torch
-from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from calibration_tokens import calibration_tokens
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme, preset_name_to_scheme
 from datasets import Dataset
 from llmcompressor import oneshot
 from llmcompressor.modeling.moe.linearize import load_quantizable_moe
-from llmcompressor.modifiers.gptq import GPTQModifier
 from llmcompressor.modifiers.quantization import QuantizationModifier
 from llmcompressor.modifiers.transform.smoothquant import SmoothQuantModifier
-from loguru import logger
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from sampled_awq import SampledAWQ
+from sensitivity import divergences
+from shared_hessian import SharedHessianGPTQ
+from transformers import AutoModelForCausalLM, GenerationConfig
 
 
-def modifiers(job: dict[str, Any]) -> list[Any]:
-    """The llm-compressor recipe that the job asks for."""
-    common: dict[str, Any] = {"ignore": job["ignore"]}
-    if job["group_size"] is None:
-        common |= {"targets": "Linear", "scheme": job["scheme"]}
-    else:
-        weights = QuantizationArgs(
-            num_bits=4, type="int", symmetric=True, strategy="group", group_size=job["group_size"]
-        )
-        common["config_groups"] = {"group_0": QuantizationScheme(targets=["Linear"], weights=weights)}
+def scheme(name: str, targets: list[str], group_size: int | None) -> QuantizationScheme:
+    """A preset of compressed-tensors, with the recipe's group size where it has groups."""
+    made = preset_name_to_scheme(name, targets)
+    if group_size is not None:
+        made.weights = made.weights.model_copy(update={"group_size": group_size})
+    return made
+
+
+def quantizer(job: dict[str, Any], eight_bit: list[str]) -> QuantizationModifier | SharedHessianGPTQ:
+    """The modifier that fixes scales and rounds weights. A module's name goes before its class in targets."""
+    groups = {"group_0": scheme(job["scheme"], ["Linear"], job["group_size"])}
+    if eight_bit:
+        groups["group_1"] = scheme(job["eight_bit"]["scheme"], eight_bit, None)
+    common: dict[str, Any] = {"ignore": job["ignore"], "config_groups": groups}
+    if job["kv_cache"]:
+        common["kv_cache_scheme"] = QuantizationArgs(num_bits=8, type="float", strategy="tensor", dynamic=False)
     if job["method"] == "gptq":
-        quantizer: Any = GPTQModifier(dampening_frac=job["dampening"], **common)
-    else:
-        quantizer = QuantizationModifier(**common)
-    if job["smoothquant"] is None:
-        return [quantizer]
-    return [SmoothQuantModifier(smoothing_strength=job["smoothquant"]), quantizer]
+        order = "static" if job["activation_order"] else None
+        return SharedHessianGPTQ(dampening_frac=job["dampening"], actorder=order, **common)
+    return QuantizationModifier(**common)
 
 
-def as_rendered_by_the_engine(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Copy of ``messages`` with tool-call arguments parsed, as vLLM hands them to a template."""
-    copies = json.loads(json.dumps(messages))
-    for message in copies:
-        for call in message.get("tool_calls") or []:
-            arguments = call["function"].get("arguments")
-            if isinstance(arguments, str):
-                call["function"]["arguments"] = json.loads(arguments) if arguments else {}
-    return copies
-
-
-def tokens(job: dict[str, Any]) -> list[list[int]]:
-    """Token ids of the calibration conversations, in the chat template that will be served."""
-    tokenizer = AutoTokenizer.from_pretrained(job["checkpoint"])
-    ids = []
-    for line in Path(job["samples"]).read_text(encoding="utf-8").splitlines():
-        sample = json.loads(line)
-        text = tokenizer.apply_chat_template(
-            as_rendered_by_the_engine(sample["messages"]),
-            tools=sample.get("tools") or None,
-            chat_template=job["template"],
-            tokenize=False,
-        )
-        ids.append(tokenizer(text, add_special_tokens=False)["input_ids"][: job["max_tokens"]])
-    return ids
-
-
-def report_progress(total: int) -> None:
-    """Follow GPTQ by its log: it names every module that it has started on."""
-    done = 0
-
-    def sink(message: Any) -> None:
-        nonlocal done
-        text = message.record["message"]
-        if text.startswith("Quantizing ") and " module(s)" in text:
-            done += int(text.split()[1])
-            worker_io.advance(min(done, total), total)
-
-    logger.add(sink, level="INFO")
+def eight_bit_modules(job: dict[str, Any], model: Any, ids: list[list[int]], device: Any) -> dict[str, Any]:
+    """The modules to keep at 8 bits: those the recipe names, or those of the layers that suffer most from INT4."""
+    part = job["eight_bit"]
+    if part is None:
+        return {"eight_bit_modules": []}
+    if part["layers"] is None:
+        return {"eight_bit_modules": part["modules"]}
+    worker_io.say(f"measuring which of {len(part['layers'])} layers suffer most from INT4")
+    weights = scheme(job["scheme"], ["Linear"], job["group_size"]).weights
+    found = divergences(model, part["layers"], ids[: job["search_samples"]], weights, device)
+    kept = sorted(found, key=found.__getitem__, reverse=True)[: part["keep"]]
+    worker_io.say(f"at 8 bits: {', '.join(kept)}")
+    return {
+        "eight_bit_modules": [module for layer in kept for module in part["layers"][layer]],
+        "layer_divergences": found,
+    }
 
 
 def main() -> None:
     """Load, quantize, save."""
     job = JOB
-    arguments: dict[str, Any] = {}
-    counted: dict[str, Any] = {}
+    data: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
+    ids: list[list[int]] = []
     if job["samples"]:
-        ids = tokens(job)
-        counted = {"calibration_samples": len(ids), "calibration_tokens": sum(map(len, ids))}
-        worker_io.say(f"calibrating on {len(ids)} conversations, {counted['calibration_tokens']} tokens")
-        arguments = {
+        ids = calibration_tokens(job)
+        facts = {"calibration_samples": len(ids), "calibration_tokens": sum(map(len, ids))}
+        worker_io.say(f"calibrating on {len(ids)} conversations, {facts['calibration_tokens']} tokens")
+        data = {
             "dataset": Dataset.from_dict({"input_ids": ids, "attention_mask": [[1] * len(i) for i in ids]}),
             "num_calibration_samples": len(ids),
             "shuffle_calibration_samples": False,
         }
     with load_quantizable_moe():
         model = AutoModelForCausalLM.from_pretrained(job["checkpoint"], dtype="auto")
-    report_progress(job["modules"])
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else "cpu"
+    facts |= {"device": str(device)} | eight_bit_modules(job, model, ids, device)
     worker_io.say(f"quantizing {job['modules']} linear modules to {job['scheme']} ({job['method']}) on {device}")
-    oneshot(model=model, tokenizer=job["checkpoint"], recipe=modifiers(job), **arguments)
+    recipe: list[Any] = [quantizer(job, facts["eight_bit_modules"])]
+    if job["method"] == "awq":
+        recipe.insert(0, SampledAWQ(search_samples=job["search_samples"]))
+    # Only GPTQ changes what the next layer reads, which takes a second pass through each layer. Scaling by
+    # SmoothQuant or AWQ leaves a layer's output as it was.
+    common = {"model": model, "tokenizer": job["checkpoint"], **data}
+    if job["smoothquant"] is not None:
+        smooth = SmoothQuantModifier(smoothing_strength=job["smoothquant"])
+        oneshot(recipe=[smooth], propagate_error=False, **common)
+    oneshot(recipe=recipe, propagate_error=job["method"] == "gptq", **common)
     worker_io.say("saving")
     # The baseline's own file is copied afterwards; a published one that transformers finds fault with
     # (a temperature without do_sample is common) must not keep the candidate from being saved.
     model.generation_config = GenerationConfig()
     model.save_pretrained(job["output"], save_compressed=True)
-    worker_io.finish(counted | {"device": str(device)})
+    worker_io.finish(facts)
 
 
 if __name__ == "__main__":

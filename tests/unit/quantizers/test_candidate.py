@@ -11,9 +11,9 @@ from safetensors.numpy import save_file
 from tiny_llama import MakeCheckpoint, llama_tensors
 
 from pipeline.errors import QuantizeError
+from pipeline.quantizers.candidate import check, complete
 from pipeline.quantizers.checkpoint import Checkpoint, read_checkpoint
 from pipeline.quantizers.fit import FittedRecipe, fit_recipe
-from pipeline.quantizers.llmcompressor import check, complete
 from pipeline.settings import Recipe
 
 RECIPE = Recipe(name="r", description="", method="rtn", scheme="FP8_DYNAMIC")

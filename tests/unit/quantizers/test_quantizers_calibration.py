@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from evaluators.turn import Expectation, Turn
 from pipeline.errors import GoldenSetError
-from pipeline.quantizers.calibration import select, write
+from pipeline.golden import GoldenSet
+from pipeline.quantizers.calibration import demand_disjoint, select, write
+from pipeline.settings import PROJECT_ROOT
+from pipeline.stages.quantize import shipped_sets
 
 
 def conversation(n: int, **more: Any) -> dict[str, Any]:
@@ -88,3 +92,83 @@ def test_written_text_is_one_conversation_a_line(tmp_path: Path) -> None:
     write(text, tmp_path / "out")
     read = [json.loads(line) for line in (tmp_path / "out").read_text(encoding="utf-8").split("\n") if line]
     assert read == list(text.samples)
+
+
+# A run of 13 words is the n-gram of Brown et al. 2020, appendix C; twelve are not enough.
+THIRTEEN = "my parcel with the blue lamp has not arrived since the third of"
+TWELVE = THIRTEEN.rsplit(" ", 1)[0]
+
+
+def golden(user: str, assistant: str = "I am sorry.") -> GoldenSet:
+    """A set of one transcript with two checkpointed turns."""
+    asked = {"role": "user", "content": user}
+    turns = tuple(
+        Turn(
+            id=f"t#{2 * n + 1}",
+            transcript_id="t",
+            scenario="s",
+            slices=(),
+            messages=(asked, {"role": "assistant", "content": assistant}, asked)[: 2 * n + 1],
+            tools=(),
+            expect=Expectation(behaviour="answer"),
+            gold={"role": "assistant", "content": assistant},
+        )
+        for n in (0, 1)
+    )
+    return GoldenSet("support", "support", "d", 1, 1, turns, {})
+
+
+def texts(root: Path, user: str, assistant: str = "Well.") -> Path:
+    said = [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
+    return written(root, [conversation(1), {"messages": said}])
+
+
+def test_a_leak_names_the_transcript_and_the_calibration_line(tmp_path: Path) -> None:
+    text = select(texts(tmp_path, f"Hello, {THIRTEEN.title()} May!"), 2)
+    with pytest.raises(GoldenSetError) as raised:
+        demand_disjoint(text, golden(f"Well: {THIRTEEN}, no?"))
+    (first, second) = raised.value.message.splitlines()[1:]
+    assert first.startswith("support:0: t: messages[0].content: the customer's words also stand in ")
+    assert f"{tmp_path}/some.jsonl:2" in first
+    assert "messages[2].content" in second
+    assert "out of the calibration text" in raised.value.remedy
+
+
+def test_twelve_words_and_an_assistants_phrases_are_no_leak(tmp_path: Path) -> None:
+    text = select(texts(tmp_path, f"so {TWELVE}", assistant=f"I see that {THIRTEEN}"), 2)
+    demand_disjoint(text, golden(f"but {TWELVE}, really", assistant=f"You say {THIRTEEN} May."))
+
+
+def test_only_the_chosen_conversations_count(tmp_path: Path) -> None:
+    root = texts(tmp_path, THIRTEEN)
+    one = select(root, 1)
+    other = select(root, 1, seed=next(s for s in range(50) if select(root, 1, seed=s).samples != one.samples))
+    leaking, clean = sorted((one, other), key=lambda text: THIRTEEN not in json.dumps(text.samples))
+    demand_disjoint(clean, golden(THIRTEEN))
+    with pytest.raises(GoldenSetError):
+        demand_disjoint(leaking, golden(THIRTEEN))
+
+
+def test_other_sets_are_looked_through_too(tmp_path: Path) -> None:
+    line = {"id": "o1", "scenario": "s", "messages": conversation(7)["messages"]}
+    line["messages"][0]["content"] = f"{THIRTEEN} June"
+    written(tmp_path / "other" / "transcripts", [line])
+    text = select(texts(tmp_path / "calibration", THIRTEEN), 2)
+    demand_disjoint(text, golden("Where is my parcel?"))
+    with pytest.raises(GoldenSetError, match=r"some\.jsonl:1: o1: messages\[0\]\.content"):
+        demand_disjoint(text, golden("Where is my parcel?"), [tmp_path / "other"])
+
+
+def test_an_unreadable_set_is_not_taken_for_a_clean_one(tmp_path: Path) -> None:
+    folder = written(tmp_path / "other" / "transcripts", [{}])
+    (folder / "some.jsonl").write_text("not json\n")
+    text = select(texts(tmp_path / "calibration", "Hello"), 2)
+    with pytest.raises(GoldenSetError, match=r"some\.jsonl:1: "):
+        demand_disjoint(text, golden("Where is my parcel?"), [tmp_path / "other"])
+
+
+def test_shipped_text_is_enough_and_disjoint() -> None:
+    text = select(PROJECT_ROOT / "golden_sets" / "calibration", 256)
+    demand_disjoint(text, golden("Where is my parcel?"), shipped_sets())
+    assert any("tool_calls" in message for sample in text.samples for message in sample["messages"])
+    assert all(sample["tools"] for sample in text.samples)

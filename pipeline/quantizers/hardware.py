@@ -1,0 +1,61 @@
+"""Can the device and the engine at hand serve what a recipe makes? Asked before anything is made.
+
+``pipeline/inspection`` asks the same of the GPUs that a candidate is meant for, once it is made.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.errors import RecipeError
+from pipeline.settings import Recipe
+
+_OTHER = "Choose another recipe, or run the gate on such a machine."
+
+
+def demand_servable(recipe: Recipe, compute_capability: float | None, cpu_flags: frozenset[str]) -> None:
+    """Refuse a recipe whose candidate cannot be served on this machine. One that states no hardware is not asked.
+
+    :param compute_capability: the GPU's; None: the engine serves on the CPU.
+    :param cpu_flags: names of the CPU's instruction sets, as in ``/proc/cpuinfo``.
+    :raises RecipeError: it cannot be served; says why.
+    """
+    needed = recipe.hardware
+    if needed is None:
+        return
+    if compute_capability is not None:
+        if compute_capability < needed.compute_capability:
+            raise RecipeError(
+                f"recipe {recipe.name}: the GPU has compute capability {compute_capability}; "
+                f"the format needs {needed.compute_capability} or later",
+                f"{_OTHER} To gate what vLLM makes of it here, state another `hardware` in a recipe of your own.",
+            )
+    elif needed.not_on_cpu:
+        raise RecipeError(
+            f"recipe {recipe.name}: this machine serves on its CPU, which cannot serve the format: {needed.not_on_cpu}",
+            f"{_OTHER} It needs an NVIDIA GPU of compute capability {needed.compute_capability} or later.",
+        )
+    elif recipe.kv_cache and not cpu_flags & {"avx512f", "amx_tile"}:
+        raise RecipeError(
+            f"recipe {recipe.name}: this machine serves on its CPU, and vLLM keeps an FP8 KV cache on a CPU only "
+            "with AVX-512 or AMX",
+            _OTHER,
+        )
+
+
+def demand_engine(recipe: Recipe, version: str) -> None:
+    """Refuse a recipe whose format the engine of this version does not serve.
+
+    :raises RecipeError: the engine is too old.
+    """
+    if recipe.hardware and _parts(version) < _parts(recipe.hardware.engine):
+        raise RecipeError(
+            f"recipe {recipe.name}: the engine is vLLM {version}; "
+            f"the format is served from {recipe.hardware.engine} on",
+            "Use a later engine, or another recipe.",
+        )
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version, for comparing."""
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
