@@ -1,0 +1,75 @@
+"""What a gate asks of its recipe before any work, and what the quantizer is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
+
+from pipeline import gate
+from pipeline.errors import RecipeError
+from pipeline.gate import Gate, Request
+from pipeline.progress import Silent
+from pipeline.runner import run
+from pipeline.settings import load_recipe
+from pipeline.store import Store
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    fake = FakeMachine()
+    fake.install(monkeypatch)
+    monkeypatch.setattr(gate.environments, "compute_capability", lambda: None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
+    return fake
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> Request:
+    golden = write_golden(tmp_path / "sets" / "orders")
+    return Request(model="some/model", golden=str(golden), policy=write_policy(tmp_path / "gate.yaml"))
+
+
+def test_what_a_cpu_cannot_serve_is_refused_before_any_work(
+    machine: FakeMachine, request_: Request, tmp_path: Path
+) -> None:
+    for step in ("serve environment", "resolve", "plan"):
+        machine.hooks[step] = lambda step=step: machine.done.append(step)  # type: ignore[misc]
+    with pytest.raises(RecipeError, match="fp8-block: this machine serves on its CPU"):
+        run(replace(request_, recipe="fp8-block"), Store(tmp_path / "home"), Silent())
+    assert machine.done == []
+    assert not list((tmp_path / "home").glob("runs/*"))
+
+
+@pytest.mark.usefixtures("machine")
+def test_an_engine_that_is_too_old_is_named(request_: Request, tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "description: for an engine to come\nmethod: rtn\nscheme: FP8_DYNAMIC\n"
+        "hardware: {compute_capability: 8.9, engine: 99.0.0}\n"
+    )
+    with pytest.raises(RecipeError, match=r"own: the engine is vLLM 9\.9\.9; the format is served from 99\.0\.0 on"):
+        _ = Gate(replace(request_, recipe=str(own)), Store(tmp_path / "home"), Silent()).plan
+
+
+def test_the_quantizer_gets_the_golden_set_and_the_users_own_text(
+    machine: FakeMachine, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def quantize(*arguments: Any) -> Any:
+        given.extend(arguments)
+        return machine.quantize(*arguments)
+
+    monkeypatch.setattr(gate.quantize, "run", quantize)
+    own = replace(request_, recipe="int4-gptq", calibration="my/logs")
+    made = Gate(own, Store(tmp_path / "home"), Silent())
+    _ = made.candidate
+    assert given[2] == load_recipe("int4-gptq")
+    assert given[3] == Path("my/logs")
+    assert given[4] is made.golden
+    assert own.command.endswith("--calibration my/logs")
+    assert "--calibration" not in request_.command
