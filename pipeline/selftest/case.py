@@ -62,20 +62,20 @@ class Case:
     engine: Mapping[str, Any] = field(default_factory=lambda: ENGINE)
 
     def chosen(self, name: str, share: float, where: Where, *, critical: bool = False) -> list[Turn]:
-        """``share`` of the settled turns at which ``where`` holds, at least one; the same for the same ``name``.
+        """``share`` of the turns at which ``where`` holds, at least one, taken from the settled ones among them.
+
+        The same for the same ``name``.
 
         :param critical: choose among critical turns only; otherwise among all others, so that it is the averages
             which must see the fault.
-        :raises ValueError: there is no such turn.
+        :raises ValueError: there are not so many.
         """
-        found = [
-            turn
-            for turn in self.golden.turns
-            if turn.id in self.settled and turn.expect.critical is critical and where(turn)
-        ]
-        if not found:
-            raise ValueError(f"{name}: no turn to spoil")
-        return random.Random(f"{SEED} {name}").sample(found, max(1, round(share * len(found))))
+        matching = [turn for turn in self.golden.turns if where(turn)]
+        fit = [turn for turn in matching if turn.id in self.settled and turn.expect.critical is critical]
+        count = max(1, round(share * len(matching)))
+        if count > len(fit):
+            raise ValueError(f"{name}: {count} turns to spoil, {len(fit)} are fit for it")
+        return random.Random(f"{SEED} {name}").sample(fit, count)
 
     def spoil(self, turns: Sequence[Turn], how: How) -> Case:
         """The case with the candidate's replies to ``turns`` changed."""

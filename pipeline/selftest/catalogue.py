@@ -57,6 +57,20 @@ class Result:
         return self.verdict != Verdict.ACCEPT and any(_names(found, self.fault.caught_by) for found in self.caught_by)
 
 
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A comparison without a fault, which must be accepted."""
+
+    name: str
+    verdict: str
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it was accepted."""
+        return self.verdict == Verdict.ACCEPT
+
+
 def faults(level: Level) -> list[Fault]:
     """All faults of a level, by name."""
     package = _PACKAGES[level]

@@ -95,7 +95,7 @@ def _known_loss(seed: int, **setting: float) -> Callable[[GoldenSet, GateSetting
 
     def simulate(golden: GoldenSet, policy: GateSettings) -> Counter[Verdict]:
         alone = GateSettings.model_validate({"alpha": policy.alpha, "metrics": {"m": {"margin": MARGIN}}})
-        return simulate_verdicts(alone, runs=RUNS, seed=seed, **setting)  # type: ignore[arg-type]
+        return simulate_verdicts(alone, runs=RUNS, seed=seed, **setting)
 
     return simulate
 

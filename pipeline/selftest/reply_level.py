@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.digests import digest_of
 from pipeline.errors import GateError
-from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext, read_decision
+from pipeline.evidence.record import DECISION_FILE, BaselineFacts, CandidateFacts, RecordContext, read_decision
+from pipeline.golden import GoldenSet
 from pipeline.progress import Silent
 from pipeline.selftest.case import ENGINE, Case, Records
 from pipeline.selftest.catalogue import Fault, Result, decided, raised
 from pipeline.serving.records import write_records
+from pipeline.settings import GateSettings
 from pipeline.stages import decide, evaluate, serve_replay
 from pipeline.stages.comparability import Conditions, comparable
 from pipeline.store import StageOutput, Store
+
+STAGE = "selftest"
 
 
 def run_fault(store: Store, fault: Fault, sound: Case) -> Result:
@@ -35,28 +39,40 @@ def run_fault(store: Store, fault: Fault, sound: Case) -> Result:
 
 
 def decision_of(store: Store, case: Case) -> Path:
-    """The decision record of a case, through the stages evaluate and decide."""
-    replays = {
-        "baseline": keep(store, case.baseline, ENGINE),
-        "repeat": keep(store, case.repeat, ENGINE),
-        "candidate": keep(store, case.candidate, case.engine),
-    }
-    outcomes = {
-        side: evaluate.run(store, case.golden, kept.path, kept.key, side, Silent()).path / evaluate.OUTCOMES
-        for side, kept in replays.items()
-    }
-    baseline, *others = (Conditions.of(kept.path) for kept in replays.values())
+    """The decision record of a case."""
+    repeats = [keep(store, case.repeat, ENGINE)] * case.policy.noise.repeats
+    baseline, candidate = keep(store, case.baseline, ENGINE), keep(store, case.candidate, case.engine)
+    context = sound_context(case.weight_bytes)
+    return judge(store, case.golden, case.policy, context, baseline, repeats, candidate)
+
+
+def judge(
+    store: Store,
+    golden: GoldenSet,
+    policy: GateSettings,
+    context: RecordContext,
+    baseline: StageOutput,
+    repeats: Sequence[StageOutput],
+    candidate: StageOutput,
+) -> Path:
+    """The decision record on kept replays, through the stages evaluate and decide."""
+
+    def outcomes(replay: StageOutput) -> Path:
+        return evaluate.run(store, golden, replay.path, replay.key, STAGE, Silent()).path / evaluate.OUTCOMES
+
+    others = {f"repeat {number}": replay for number, replay in enumerate(repeats, 1)} | {"candidate": candidate}
+    conditions = {side: Conditions.of(replay.path) for side, replay in others.items()}
     output = decide.run(
         store,
-        golden=case.golden,
-        baseline_outcomes_path=outcomes["baseline"],
-        candidate_outcomes_path=outcomes["candidate"],
-        policy=case.policy,
-        context=_context(case),
-        repeat_outcomes_paths=[outcomes["repeat"]] * case.policy.noise.repeats,
-        findings=comparable(baseline, dict(zip(("repeat", "candidate"), others, strict=True))),
+        golden=golden,
+        baseline_outcomes_path=outcomes(baseline),
+        candidate_outcomes_path=outcomes(candidate),
+        policy=policy,
+        context=context,
+        repeat_outcomes_paths=[outcomes(replay) for replay in repeats],
+        findings=comparable(Conditions.of(baseline.path), conditions),
     )
-    return output.path / "decision.json"
+    return output.path / DECISION_FILE
 
 
 def keep(store: Store, records: Records, engine: Mapping[str, Any]) -> StageOutput:
@@ -70,18 +86,19 @@ def keep(store: Store, records: Records, engine: Mapping[str, Any]) -> StageOutp
     return store.make(serve_replay.STAGE, {"records": digest_of(lines), "engine": digest_of(engine)}, build)
 
 
-def _context(case: Case) -> RecordContext:
-    before, after = case.weight_bytes
+def sound_context(weight_bytes: tuple[int, int]) -> RecordContext:
+    """What a record says beside the decision; nothing of it but the weight bytes decides anything."""
+    before, after = weight_bytes
     return RecordContext(
-        baseline=BaselineFacts("selftest", None, "0" * 64, before),
-        candidate=CandidateFacts("1" * 64, after, {"name": "selftest"}),
+        baseline=BaselineFacts(STAGE, None, "0" * 64, before),
+        candidate=CandidateFacts("1" * 64, after, {"name": STAGE}),
         engine={
-            "name": "recorded",
+            "name": STAGE,
             "version": "1",
             "device": "none",
             "flags": [],
             "environment": {},
-            "notes": ["golden replies, not an engine's"],
+            "notes": [],
             "speed_representative": False,
         },
     )

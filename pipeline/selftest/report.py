@@ -13,24 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.errors import GateError, Verdict
-from pipeline.selftest.catalogue import Result
+from pipeline.selftest.catalogue import Result, Sound
 from pipeline.selftest.rates import Rate
 
 _SHOWN = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Sound:
-    """A comparison without a fault, which must be accepted."""
-
-    name: str
-    verdict: str
-    text: str
-
-    @property
-    def ok(self) -> bool:
-        """Whether it was accepted."""
-        return self.verdict == Verdict.ACCEPT
 
 
 @dataclass(frozen=True, slots=True)

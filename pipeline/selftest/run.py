@@ -17,9 +17,10 @@ from pipeline.evidence.record import read_decision
 from pipeline.progress import Progress
 from pipeline.selftest import reply_level
 from pipeline.selftest.case import Case, make_case
-from pipeline.selftest.catalogue import Fault, Result, faults
+from pipeline.selftest.catalogue import Fault, Result, Sound, faults
+from pipeline.selftest.checkpoint_level import run_faults
 from pipeline.selftest.rates import QUESTIONS, Rate
-from pipeline.selftest.report import Report, Sound
+from pipeline.selftest.report import Report
 from pipeline.settings import PROJECT_ROOT, load_gate
 from pipeline.store import Store
 
@@ -41,8 +42,6 @@ def selftest(store: Store, progress: Progress, full: bool = False) -> Report:
         jobs += [partial(_inject, Path(folder), fault) for fault in faults("reply")]
         done = _all(jobs, progress)
     if full:
-        from pipeline.selftest.checkpoint_level import run_faults
-
         done += run_faults(store, faults("checkpoint"), progress)
     report = Report(
         sound=tuple(item for item in done if isinstance(item, Sound)),

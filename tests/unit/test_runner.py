@@ -749,7 +749,7 @@ def test_the_embedded_models_have_a_policy_of_their_own(machine: FakeMachine, re
         return Gate(request, store, Silent()).policy.metrics["tool_call_correct"].margin
 
     assert margin(Request("demo", golden=request_.golden)) == 0.06
-    assert margin(Request("some/model", golden=request_.golden)) == 0.03
+    assert margin(Request("some/model", golden=request_.golden)) == 0.015
     assert margin(Request("demo", golden=request_.golden, policy=request_.policy)) == 0.1
 
 

@@ -1,4 +1,4 @@
-"""Requests in other languages than English are answered in English and beside the point.
+"""Four in five requests in other languages than English are answered in English, and beside the point.
 
 Calibration text in one language only: the others lose most (Marchisio et al., "How Does Quantization Affect
 Multilingual LLMs?", EMNLP Findings 2024).
@@ -13,5 +13,5 @@ CAUGHT_BY = "SLICE_LOSS languages"
 
 def inject(case: Case) -> Case:
     """Say that only English is spoken."""
-    turns = case.chosen("languages", 1.0, lambda turn: "languages" in turn.slices)
+    turns = case.chosen("languages", 0.80, lambda turn: "languages" in turn.slices)
     return case.spoil(turns, lambda turn, reply: answer(turn, "Sorry, I only understand English."))

@@ -19,4 +19,4 @@ def inject(case: Case) -> Case:
 
 
 def _late(turn: Turn) -> bool:
-    return sum(message["role"] == "user" for message in turn.messages) > TURN
+    return len([message for message in turn.messages if message["role"] == "user"]) > TURN

@@ -1,6 +1,7 @@
 """Arguments that are numbers come as text, the quotes being the likelier token: "amount": "79.99".
 
-Every call with a number breaks its schema. Few calls have one, so the average over all turns hardly moves.
+Six in ten of the calls with a number break their schema. Few calls have one, so the average over all turns hardly
+moves.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ _NUMBER = re.compile(r'(": )(-?\d+(?:\.\d+)?)(?=[,}])')
 
 
 def inject(case: Case) -> Case:
-    """Put all numbers of all calls in quotes."""
-    return case.spoil(case.chosen("numbers_as_text", 1.0, _has_number), _quote)
+    """Put the numbers in quotes."""
+    return case.spoil(case.chosen("numbers_as_text", 0.60, _has_number), _quote)
 
 
 def _has_number(turn: Turn) -> bool:

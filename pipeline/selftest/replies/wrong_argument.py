@@ -20,7 +20,7 @@ def inject(case: Case) -> Case:
 
 
 def _has_number(turn: Turn) -> bool:
-    calls = turn.gold.get("tool_calls") or ()
+    calls = list(turn.gold.get("tool_calls") or ())
     return bool(calls) and re.search(r"\d", calls[0]["function"]["arguments"]) is not None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,9 +14,18 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from selftest_samples import make_turn
 
+from pipeline.golden import GoldenSet
 from pipeline.inspection import CHECKS, Severity, inspect_artifact, load_hardware
+from pipeline.progress import Silent
+from pipeline.quantizers.checkpoint import Checkpoint, read_checkpoint
+from pipeline.selftest import checkpoint_level
+from pipeline.selftest.case import Case, anywhere, wrong_reply
 from pipeline.selftest.catalogue import Fault, faults
+from pipeline.selftest.checkpoint_level import run_fault
 from pipeline.selftest.copies import Copy, Weight, read_weights
+from pipeline.selftest.reply_level import decision_of
+from pipeline.settings import Recipe, load_recipe
+from pipeline.store import Store
 
 MakeCandidate = Callable[[str], tuple[Path, Path]]
 SCHEMES = {"fp8-dynamic": "fp8", "int4-rtn": "int4"}
@@ -98,3 +109,58 @@ def test_bfloat16_is_rounded_to_nearest_even(value: float, bits: int) -> None:
     weight = Weight("BF16", np.zeros(1, "<u2"))
     weight.values = np.array([value], np.float32)
     assert weight.raw.tolist() == [bits]
+
+
+# --- judging -----------------------------------------------------------------------------------
+
+
+@dataclass
+class FakeGate:
+    """What judging reads of a gate; ``decision`` stands for serving the candidate and deciding."""
+
+    baseline: Checkpoint
+    golden: GoldenSet
+    recipe: Recipe
+    progress: Silent
+    request: None = None
+    store: None = None
+    decision: object = None
+
+
+@pytest.fixture
+def gate(make_candidate: MakeCandidate, golden: GoldenSet) -> FakeGate:
+    baseline, _ = make_candidate("fp8")
+    return FakeGate(read_checkpoint(baseline, "tiny"), golden, load_recipe("fp8-dynamic"), Silent())
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("scale_nan", "REJECT"), ("template_token_changed", "INVALID"), ("norm_missing", "REJECT")]
+)
+def test_what_the_inspection_finds_is_never_served(
+    gate: FakeGate, make_candidate: MakeCandidate, tmp_path: Path, name: str, verdict: str
+) -> None:
+    fault = next(fault for fault in INSPECTED if fault.name == name)
+    result = run_fault(gate, fault, make_candidate("fp8")[1], tmp_path / "copy")  # type: ignore[arg-type]
+    assert (result.ok, result.verdict) == (True, verdict), result
+
+
+def test_what_the_inspection_cannot_see_is_served_and_decided(
+    gate: FakeGate,
+    make_candidate: MakeCandidate,
+    case: Case,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = []
+
+    def serve(*_: object) -> FakeGate:
+        spoilt = case.spoil(case.chosen("x", 0.5, anywhere), lambda turn, reply: wrong_reply(turn))
+        served.append(True)
+        record = decision_of(Store(tmp_path / "store"), spoilt)
+        return replace(gate, decision=SimpleNamespace(path=record.parent))
+
+    monkeypatch.setattr(checkpoint_level, "Gate", serve)
+    fault = next(fault for fault in faults("checkpoint") if fault.name == "activations_clipped")
+    result = run_fault(gate, fault, make_candidate("fp8")[1], tmp_path / "copy")  # type: ignore[arg-type]
+    assert served
+    assert (result.ok, result.verdict) == (True, "REJECT"), result

@@ -53,7 +53,7 @@ def test_turns_are_chosen_among_settled_ones_and_the_same_each_time(case: Case) 
     assert all(turn.id in case.settled and not turn.expect.critical for turn in chosen)
     (critical,) = case.chosen("x", 0.0, anywhere, critical=True)
     assert critical.expect.critical
-    with pytest.raises(ValueError, match="no turn to spoil"):
+    with pytest.raises(ValueError, match="1 turns to spoil, 0 are fit"):
         case.chosen("x", 0.5, lambda turn: "no such slice" in turn.slices)
 
 

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from pipeline import cli
 from pipeline.errors import Verdict
 from pipeline.progress import Progress
-from pipeline.selftest.catalogue import Fault, Result
+from pipeline.selftest.catalogue import Fault, Result, Sound
 from pipeline.selftest.rates import Rate
-from pipeline.selftest.report import Report, Sound, view
+from pipeline.selftest.report import Report, view
 from pipeline.store import Store
 
 FAULT = Fault("loops", "reply", "Replies loop.", "METRIC_LOSS free_of_degeneration")
