@@ -17,6 +17,7 @@ class). Polynomial blow-up (``a*a*``) is not reported: replies are a few thousan
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +42,7 @@ _CATEGORIES: dict[str, Callable[[str], bool]] = {
 }
 
 
+@functools.lru_cache(4096)  # the turns of one business share most of their patterns
 def runaway_reason(expression: str) -> str | None:
     """Why ``expression`` can take exponential time, in words; None when no such part was found.
 
