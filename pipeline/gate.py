@@ -18,12 +18,13 @@ from pipeline import golden as golden_sets
 from pipeline.errors import GoldenSetError
 from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext
 from pipeline.golden import GoldenSet
-from pipeline.inspection import Finding, load_hardware
+from pipeline.inspection import Finding
 from pipeline.inspection.served import log_findings
 from pipeline.processes import supervised
 from pipeline.progress import Progress
 from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import Checkpoint, read_template
+from pipeline.quantizers.hardware import demand_engine, demand_servable
 from pipeline.reporting import RunFacts
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.settings import (
@@ -39,8 +40,9 @@ from pipeline.settings import (
 from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve, serve_replay
 from pipeline.stages.comparability import Conditions, comparable
 from pipeline.stages.evaluate import OUTCOMES
+from pipeline.stages.looks import Looks
 from pipeline.stages.serve_replay import LOG, REPLIES
-from pipeline.statistics.facts import Reason
+from pipeline.statistics.facts import Benefit, Reason
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
 from pipeline.tracking import StageRun, Tracker, download_model_uri
@@ -64,6 +66,7 @@ class Request:
     policy: Path | None = None
     explore: bool = False
     """Go on where the golden set is too small to decide; the verdict is never ACCEPT."""
+    calibration: str = str(CALIBRATION)
 
     @property
     def command(self) -> str:
@@ -78,6 +81,8 @@ class Request:
             words += ["--policy", str(self.policy)]
         if self.explore:
             words.append("--explore")
+        if self.calibration != default.calibration:
+            words += ["--calibration", self.calibration]
         return shlex.join(words)
 
 
@@ -111,6 +116,8 @@ class Gate:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
         self._replays: dict[Side, tuple[StageOutput, ...]] = {}
         self._baseline_replayed = threading.Event()
+        self._outcomes: dict[Side, tuple[StageOutput, ...]] = {}
+        self._looks = Looks(self.store, self.golden, self.policy, self.progress)
         self._environment: concurrent.futures.Future[Path] | None = None
 
     # --- stages --------------------------------------------------------------------------------
@@ -119,7 +126,16 @@ class Gate:
     def plan(self) -> EnginePlan:
         """How the engine is started, the same for both sides. Its environment is built first where it is missing."""
         environments.provide("serve", self.progress)
-        return make_plan(self.serving, self.store)
+        plan = make_plan(self.serving, self.store)
+        demand_engine(self.recipe, plan.version)
+        return plan
+
+    def demand_servable(self) -> None:
+        """Refuse a recipe whose candidate this machine could not serve, before anything is made.
+
+        :raises RecipeError: says why.
+        """
+        demand_servable(self.recipe, environments.compute_capability(), environments.cpu_flags())
 
     @cached_property
     def power(self) -> PowerPlan:
@@ -144,12 +160,20 @@ class Gate:
         """The chat template that the serving settings name, if they do."""
         return PROJECT_ROOT / self.serving.chat_template if self.serving.chat_template else None
 
+    @property
+    def template_override(self) -> str | None:
+        """Text of that template."""
+        return read_template(self._template) if self._template else None
+
     @cached_property
     def candidate(self) -> Checkpoint:
         """The quantized checkpoint."""
+        self.demand_servable()
 
         def work(run: StageRun | None) -> Checkpoint:
-            output, checkpoint = quantize.run(self.store, self.baseline, self.recipe, CALIBRATION, self.progress)
+            output, checkpoint = quantize.run(
+                self.store, self.baseline, self.recipe, Path(self.request.calibration), self.golden, self.progress
+            )
             self._note(run, output)
             return checkpoint
 
@@ -166,8 +190,7 @@ class Gate:
                 baseline=self.baseline,
                 golden=self.golden,
                 recipe=self.recipe,
-                hardware=load_hardware(),
-                template_override=read_template(self._template) if self._template else None,
+                template_override=self.template_override,
                 progress=self.progress,
             )
             self._note(run, output, inspect.FINDINGS)
@@ -195,6 +218,8 @@ class Gate:
                     sampling=self.policy.sampling,
                     replay_settings=self.policy.replay,
                     repeats=self._repeats(side),
+                    looks=self._looks.parts if side == "candidate" else (),
+                    stop=self._give_up,
                     progress=self.progress,
                     label=f"replay {side}",
                 )
@@ -210,20 +235,32 @@ class Gate:
         samples = self.policy.sampling.samples
         return samples - 1 if samples > 1 or side == "candidate" else self.policy.noise.repeats
 
+    def _give_up(self, look: int, replay: StageOutput) -> bool:
+        """Whether the candidate is hopeless after a part of the set."""
+        self._baseline_replayed.wait()
+        if "baseline" not in self._replays:
+            return False  # it broke, which ends the run
+        outcomes = [output.path / OUTCOMES for output in self.outcomes("baseline")]
+        benefit = Benefit(self.baseline.weight_bytes, self.candidate.weight_bytes)
+        return self._looks.hopeless(look, replay, outcomes, benefit)
+
     def outcomes(self, side: Side) -> tuple[StageOutput, ...]:
-        """Outcomes of each replay of one side."""
+        """Outcomes of each replay of one side; of a candidate that was given up at a look, up to there."""
         replays = self.replays(side)
+        golden = self._looks.asked if side == "candidate" else self.golden
 
         def work(run: StageRun | None) -> tuple[StageOutput, ...]:
             outputs = []
             for number, replay in enumerate(replays):
                 name = _named(side, number)
-                output = evaluate.run(self.store, self.golden, replay.path, replay.key, name, self.progress)
+                output = evaluate.run(self.store, golden, replay.path, replay.key, name, self.progress)
                 self._note(None if number else run, output, "outcomes_summary.json", side=name)
                 outputs.append(output)
             return tuple(outputs)
 
-        return self._staged(f"evaluate {side}", work)
+        if side not in self._outcomes:
+            self._outcomes[side] = self._staged(f"evaluate {side}", work)
+        return self._outcomes[side]
 
     @cached_property
     def decision(self) -> StageOutput:
@@ -258,6 +295,7 @@ class Gate:
                 (*self.findings, *self._warnings()),
             ),
             findings=self._findings(),
+            look=self._looks.given_up_at,
         )
         self._note(run, output, "decision.json")
         return output
@@ -379,6 +417,7 @@ class Gate:
             raise _Refused
         if not can_overlap(self.plan, max(weight_bytes, self.baseline.weight_bytes)):
             self._baseline_replayed.wait()
+        self._looks.plan()
         self.replays("candidate")
 
     def _staged(self, name: str, work: Callable[[StageRun | None], Result]) -> Result:

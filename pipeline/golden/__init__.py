@@ -6,6 +6,6 @@ from pipeline.golden.check import check
 from pipeline.golden.complaints import Complaint, Severity
 from pipeline.golden.load import GoldenSet, load
 from pipeline.golden.manifest import write_manifest
-from pipeline.golden.select import select
+from pipeline.golden.select import restrict, select
 
-__all__ = ["Complaint", "GoldenSet", "Severity", "check", "load", "select", "write_manifest"]
+__all__ = ["Complaint", "GoldenSet", "Severity", "check", "load", "restrict", "select", "write_manifest"]

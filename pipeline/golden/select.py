@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from evaluators.turn import Turn
 from pipeline.digests import digest_of
@@ -43,12 +44,21 @@ def select(golden: GoldenSet, sample: SamplePolicy) -> GoldenSet:
         taken[chosen] = None
         have += holding[chosen]
     turns = tuple(turn for turn in golden.turns if turn.scenario in taken)
+    return restrict(golden, turns, sample.model_dump(mode="json"))
+
+
+def restrict(golden: GoldenSet, turns: tuple[Turn, ...], choice: Any) -> GoldenSet:
+    """The set restricted to ``turns``, all of some scenarios.
+
+    :param choice: how they were chosen, as JSON values; the digest is that of the whole set with it.
+    """
+    scenarios = len({turn.scenario for turn in turns})
     return replace(
         golden,
-        name=f"{golden.name} ({len(taken)} of {len(members)} scenarios)",
-        digest=digest_of([golden.digest, sample.model_dump(mode="json")]),
+        name=f"{golden.name} ({scenarios} of {golden.scenarios} scenarios)",
+        digest=digest_of([golden.digest, choice]),
         transcript_count=len({turn.transcript_id for turn in turns}),
-        scenarios=len(taken),
+        scenarios=scenarios,
         turns=turns,
         slice_counts=dict(sorted(Counter(name for turn in turns for name in turn.slices).items())),
     )

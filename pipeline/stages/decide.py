@@ -33,6 +33,7 @@ def run(
     repeat_outcomes_paths: Sequence[Path] = (),
     candidate_repeat_outcomes_paths: Sequence[Path] = (),
     findings: Sequence[Reason] = (),
+    look: int | None = None,
 ) -> StageOutput:
     """Decide, and write ``decision.json`` and ``flips.jsonl``.
 
@@ -44,6 +45,7 @@ def run(
         policy asks for make the decision INVALID.
     :param candidate_repeat_outcomes_paths: the candidate's other samples, where the policy samples turns.
     :param findings: reasons from outside the outcomes; see :func:`pipeline.statistics.verdict.decide`.
+    :param look: the candidate was given up at this look.
     :raises RecordError: an outcome file is unreadable or damaged.
     """
     paths = {"baseline_outcomes": baseline_outcomes_path, "candidate_outcomes": candidate_outcomes_path}
@@ -66,11 +68,13 @@ def run(
             repeats=[read_outcomes(path) for path in repeat_outcomes_paths],
             candidate_repeats=[read_outcomes(path) for path in candidate_repeat_outcomes_paths],
             findings=found,
+            look=look,
         )
         record = build_record(decision, golden=golden, policy=policy, context=context, inputs=digests)
         write_record(directory, record, decision)
 
-    return store.make(STAGE, {**digests, "context": context.identity(), "findings": _told(found)}, build)
+    inputs = {**digests, "context": context.identity(), "findings": _told(found), "look": look}
+    return store.make(STAGE, inputs, build)
 
 
 def run_without_replay(
@@ -100,7 +104,7 @@ def _digests(golden: GoldenSet, policy: GateSettings) -> dict[str, str]:
 
 
 def _missing_repeats(repeats: int, policy: GateSettings) -> list[Reason]:
-    wanted = policy.noise.repeats
+    wanted = 0 if policy.sampling.samples > 1 else policy.noise.repeats
     if policy.sampling.samples > 1 or repeats >= wanted:  # the number of samples is looked at by the decision
         return []
     text = f"the noise floor is not known: {repeats} further replays of the baseline, the policy asks for {wanted}."

@@ -17,7 +17,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,8 @@ def run(
     sampling: Sampling,
     replay_settings: ReplaySettings,
     repeats: int = 0,
+    looks: Sequence[GoldenSet] = (),
+    stop: Callable[[int, StageOutput], bool] | None = None,
     progress: Progress | None = None,
     label: str = "replay",
 ) -> tuple[StageOutput, ...]:
@@ -96,6 +98,9 @@ def run(
     :param repeats: further replays, each an output of its own: the n-th in the n-th shuffled order, and at another
         concurrency (:func:`repeat_settings`), so that other requests share a batch; other samples of each turn also
         with another seed (:func:`repeat_sampling`).
+    :param looks: growing parts of ``golden`` to replay before it, each an output of its own that goes on from the one
+        before; none of them where the whole is kept.
+    :param stop: asked after each look, with its number from 1 and its output; when it says yes, that output is all.
     :param label: what progress is reported as, e.g. ``replay baseline``.
     :returns: the output of the first replay, then those of the repeats.
     :raises ServerError: the engine did not start, or died.
@@ -105,21 +110,31 @@ def run(
     with contextlib.ExitStack() as stack:
         serve = partial(_serve, store, plan, checkpoint_path, checkpoint_digest, shown, label)
         server = cache(lambda: stack.enter_context(serve()))
-        outputs = []
-        for repeat in range(repeats + 1):
-            settings, drawn = repeat_settings(replay_settings, repeat), repeat_sampling(sampling, repeat)
-            name = f"{label} {repeat + 1}" if repeat else label
-            declared = inputs(
+
+        def declared(part: GoldenSet, repeat: int) -> dict[str, Any]:
+            return inputs(
                 checkpoint_digest=checkpoint_digest,
-                golden=golden,
+                golden=part,
                 plan=plan,
-                sampling=drawn,
-                replay_settings=settings,
+                sampling=repeat_sampling(sampling, repeat),
+                replay_settings=repeat_settings(replay_settings, repeat),
                 repeat=repeat,
             )
-            build = partial(_replay, server, golden, drawn, settings, repeat, shown, name)
-            outputs.append(store.make(STAGE, declared, build, resumable=True, needs_bytes=ROOM_BYTES))
-    return tuple(outputs)
+
+        def replayed(part: GoldenSet, repeat: int = 0, before: StageOutput | None = None) -> StageOutput:
+            settings, drawn = repeat_settings(replay_settings, repeat), repeat_sampling(sampling, repeat)
+            name = f"{label} {repeat + 1}" if repeat else label
+            build = partial(
+                _replay, server, part, drawn, settings, repeat, before.path if before else None, shown, name
+            )
+            return store.make(STAGE, declared(part, repeat), build, resumable=True, needs_bytes=ROOM_BYTES)
+
+        before = None
+        for number, part in enumerate([] if store.find(STAGE, declared(golden, 0)) else looks, 1):
+            before = replayed(part, before=before)
+            if stop is not None and stop(number, before):
+                return (before,)
+        return (replayed(golden, before=before), *(replayed(golden, repeat) for repeat in range(1, repeats + 1)))
 
 
 @contextlib.contextmanager
@@ -142,12 +157,15 @@ def _replay(
     sampling: Sampling,
     settings: ReplaySettings,
     repeat: int,
+    before: Path | None,
     progress: Progress,
     label: str,
     directory: Path,
 ) -> None:
-    """Replay once, and keep replies, engine facts and log in ``directory``."""
+    """Replay once, going on from the replies in ``before``, and keep replies, engine facts and log in ``directory``."""
     server = serve()
+    if before is not None and not (directory / REPLIES).exists():
+        shutil.copyfile(before / REPLIES, directory / REPLIES)
     plan, facts = server.plan, server.facts()
     if facts["version"] != plan.version:
         raise ServerError(

@@ -7,7 +7,7 @@ and tracking are the real ones.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ import evaluators
 from evaluators.turn import Reply, ToolCall, Turn
 from pipeline import gate
 from pipeline.golden import GoldenSet
+from pipeline.inspection import Finding
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan
@@ -98,15 +99,20 @@ class FakeMachine:
     template_of_candidate: str = "same"
     engine_of_candidate: dict[str, Any] = field(default_factory=dict)
     """What the candidate's engine says of itself otherwise than the baseline's."""
+    findings: tuple[Finding, ...] = ()
+    """What the inspection of the candidate finds."""
+    warning: str = ""
+    """A line of the candidate's server log."""
     done: list[str] = field(default_factory=list)
     hooks: dict[str, Callable[[], None]] = field(default_factory=dict)
-    """Called in the middle of ``serve environment``, ``resolve``, ``plan``, ``quantize``, ``baseline``, ``repeat`` or
-    ``candidate``."""
+    """Called in the middle of ``serve environment``, ``resolve``, ``plan``, ``quantize``, ``inspect``, ``baseline``,
+    ``repeat`` or ``candidate``."""
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gate.environments, "provide", lambda name, progress: self._do(f"{name} environment"))
         monkeypatch.setattr(gate.resolve, "run", self.resolve)
         monkeypatch.setattr(gate.quantize, "run", self.quantize)
+        monkeypatch.setattr(gate.inspect, "run", self.inspect)
         monkeypatch.setattr(gate.serve_replay, "run", self.replay)
         monkeypatch.setattr(gate, "make_plan", self.plan)
         monkeypatch.setattr(gate, "can_overlap", lambda plan, weight_bytes: self.overlap)
@@ -139,7 +145,13 @@ class FakeMachine:
         )
 
     def quantize(
-        self, store: Store, checkpoint: Checkpoint, recipe: Recipe, calibration: Path, progress: Progress
+        self,
+        store: Store,
+        checkpoint: Checkpoint,
+        recipe: Recipe,
+        calibration: Path,
+        golden: GoldenSet,
+        progress: Progress,
     ) -> tuple[StageOutput, Checkpoint]:
         def build(directory: Path) -> None:
             self.done.append("quantize")
@@ -151,6 +163,15 @@ class FakeMachine:
             output.path, "fake", None, self.candidate_digest, weight_bytes, "FakeForCausalLM", "template"
         )
 
+    def inspect(self, store: Store, *, candidate: Checkpoint, **settings: Any) -> StageOutput:
+        def build(directory: Path) -> None:
+            self._do("inspect")
+            text = json.dumps([finding.as_json() for finding in self.findings])
+            (directory / "findings.json").write_text(text, encoding="utf-8")
+
+        inputs = {"candidate": candidate.digest, "findings": [finding.text for finding in self.findings]}
+        return store.make("inspect", inputs, build)
+
     def replay(
         self,
         store: Store,
@@ -161,6 +182,8 @@ class FakeMachine:
         plan: EnginePlan,
         label: str,
         repeats: int,
+        looks: Sequence[GoldenSet],
+        stop: Callable[[int, StageOutput], bool],
         **settings: Any,
     ) -> tuple[StageOutput, ...]:
         side = label.removeprefix("replay ")
@@ -169,22 +192,28 @@ class FakeMachine:
         engine = {"identity": plan.identity(), "running": {"version": plan.version, "settings": {"dtype": "bfloat16"}}}
         engine["running"] |= self.engine_of_candidate if side == "candidate" else {}
 
-        def build(name: str, answer: Answer, directory: Path) -> None:
+        def build(part: GoldenSet, name: str, answer: Answer, directory: Path) -> None:
             self.done.append(f"start {name}")
             self._do(name)
-            lines = [_record(turn, answer(n), prompt).line() for n, turn in enumerate(golden.turns)]
+            numbers = {turn.id: number for number, turn in enumerate(golden.turns)}
+            lines = [_record(turn, answer(numbers[turn.id]), prompt).line() for turn in part.turns]
             (directory / "replies.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            (directory / "server.log").touch()
+            log = self.warning if name == "candidate" else ""
+            (directory / "server.log").write_text(log, encoding="utf-8")
             (directory / "engine.json").write_text(json.dumps(engine) + "\n", encoding="utf-8")
             self.done.append(f"end {name}")
 
-        inputs = {"checkpoint": checkpoint_digest, "golden": golden.digest}
+        def make(part: GoldenSet, number: int, name: str, answer: Answer) -> StageOutput:
+            inputs = {"checkpoint": checkpoint_digest, "golden": part.digest, "repeat": number}
+            return store.make("replay", inputs, partial(build, part, name, answer), resumable=True)
+
+        for number, part in enumerate(looks, 1):
+            output = make(part, 0, f"look {number}", answers[side])
+            if stop(number, output):
+                return (output,)
         name, again = ("repeat", self.repeat or self.baseline) if side == "baseline" else ("sample", answers[side])
         replays = [(side, answers[side]), *[(name, again)] * repeats]
-        return tuple(
-            store.make("replay", {**inputs, "repeat": number}, partial(build, name, answer), resumable=True)
-            for number, (name, answer) in enumerate(replays)
-        )
+        return tuple(make(golden, number, name, answer) for number, (name, answer) in enumerate(replays))
 
 
 def _record(turn: Turn, right: bool, prompt: str) -> Record:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving_samples import make_turn
@@ -14,7 +15,7 @@ from evaluators.turn import Reply, Turn
 from pipeline.errors import DiskSpaceError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.serving.plan import EnginePlan
-from pipeline.serving.records import Record
+from pipeline.serving.records import Record, read_records
 from pipeline.serving.server import Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.stages import serve_replay
@@ -134,6 +135,60 @@ def test_other_samples_have_seeds_of_their_own() -> None:
     sampled, greedy = Sampling(temperature=0.7, seed=5, samples=3), Sampling(seed=5)
     assert [serve_replay.repeat_sampling(sampled, n).seed for n in range(3)] == [5, 6, 7]
     assert [serve_replay.repeat_sampling(greedy, n) for n in range(2)] == [greedy, greedy]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Ids of the turns that each call of the replay client had to ask for."""
+    calls: list[list[str]] = []
+    real = serve_replay.replay
+
+    def watched(*, turns: Sequence[Turn], path: Path, **settings: Any) -> dict[str, Record]:
+        kept = read_records(path)
+        calls.append([turn.id for turn in turns if turn.id not in kept])
+        return real(turns=turns, path=path, **settings)
+
+    monkeypatch.setattr(serve_replay, "replay", watched)
+    return calls
+
+
+@pytest.mark.parametrize(("stop_at", "asked_for"), [(None, [["b"], ["a"], ["c"]]), (1, [["b"]]), (2, [["b"], ["a"]])])
+def test_looks_go_on_from_each_other_until_told_to_stop(
+    stop_at: int | None,
+    asked_for: list[list[str]],
+    fake_plan: Callable[..., EnginePlan],
+    tmp_path: Path,
+    starts: list[str],
+    sent: list[list[str]],
+) -> None:
+    seen = []
+
+    def stop(number: int, output: StageOutput) -> bool:
+        seen.append((number, asked(output)))
+        return number == stop_at
+
+    def run_with_looks(plan: EnginePlan) -> StageOutput:
+        (output,) = serve_replay.run(
+            Store(tmp_path / "store"),
+            checkpoint_path=tmp_path,
+            checkpoint_digest="model",
+            golden=golden("a", "b", "c"),
+            plan=plan,
+            sampling=Sampling(),
+            replay_settings=ReplaySettings(concurrency=1, attempts=1),
+            looks=[golden("b"), golden("a", "b")],
+            stop=stop,
+        )
+        return output
+
+    output = run_with_looks(fake_plan())
+    assert asked(output) == [f"reply to {t}" for t in {None: "abc", 1: "b", 2: "ab"}[stop_at]]
+    assert seen == [(1, ["reply to b"]), (2, ["reply to a", "reply to b"])][: stop_at or 2]
+    assert sent == asked_for and starts == ["replay"]
+    again = run_with_looks(replace(fake_plan(), python=Path("/no/such/python")))
+    assert again.reused and again.path == output.path
+    if stop_at is None:
+        assert len(seen) == 2  # the whole is kept: nothing to stop any more
 
 
 def test_engine_dying_in_the_middle_leaves_nothing_complete(
