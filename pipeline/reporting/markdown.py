@@ -33,6 +33,7 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         *_bullets("Critical turns that the candidate fails", list(record.critical.failed)),
         *_bullets("Lost turns to read first", words.worst_flips(record)),
         *_bullets("Noise floor", words.noise(record)),
+        *_bullets("Inspection of the candidate", [words.finding(found) for found in record.findings]),
         *_bullets("To bear in mind", words.caveats(record, run.notes)),
         f"Run it again: <code>{_literal(run.command)}</code>. Exit code {record.exit_code}.",
     ]

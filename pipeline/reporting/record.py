@@ -164,6 +164,16 @@ class WorstFlip(_Part):
     metrics: tuple[str, ...]
 
 
+class Finding(_Part):
+    """What the inspection of the candidate's files, or a server's log, showed."""
+
+    check: str
+    severity: Literal["fatal", "parity", "warning", "note"]
+    where: str
+    text: str
+    remedy: str
+
+
 class DecisionRecord(_Part):
     """``decision.json``, as far as reports read it."""
 
@@ -186,6 +196,7 @@ class DecisionRecord(_Part):
     flips: FlipCounts
     worst_flips: tuple[WorstFlip, ...]
     inputs: dict[str, Any]
+    findings: tuple[Finding, ...] = ()
     times: dict[str, Any] = {}
 
     @property

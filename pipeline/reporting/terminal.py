@@ -61,6 +61,8 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         parts += section("Lost turns to read first", worst)
     if noise := words.noise(record):
         parts += section("Noise floor", noise)
+    if record.findings:
+        parts += section("Inspection of the candidate", map(words.finding, record.findings))
     caveats = words.caveats(record, run.notes)
     if caveats:
         parts += section("To bear in mind", caveats)

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from pipeline.errors import Verdict
-from pipeline.reporting.record import DecisionRecord, MetricRow
+from pipeline.reporting.record import DecisionRecord, Finding, MetricRow
 
 NOT_KNOWN = "n/a"
 
@@ -55,6 +55,11 @@ class _Shown(dict[int, str]):
 
 
 _SHOWN = _Shown()
+
+
+def finding(found: Finding) -> str:
+    """A finding of the inspection on one line."""
+    return f"{found.severity} {found.check}: {found.where}: {found.text}. {found.remedy}"
 
 
 def metric_title(metric: str) -> str:

@@ -84,6 +84,9 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     sizes = [decision[side].get("weight_bytes") for side in ("baseline", "candidate")]
     for side, size in zip(("baseline", "candidate"), sizes, strict=True):
         metrics[f"gate/weight_megabytes.{side}"] = None if size is None else size / 1e6
+    severities = [finding["severity"] for finding in decision.get("findings", ())]
+    for severity in ("fatal", "parity", "warning"):
+        metrics[f"gate/findings.{severity}"] = severities.count(severity)
     if all(sizes):
         metrics["gate/weight_ratio"] = sizes[1] / sizes[0]
     return metrics
