@@ -34,6 +34,7 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
     :raises GateError: bad input or a broken stage. Nothing that raises can end in a verdict.
     """
     gate = Gate(request, store, progress)
+    gate.demand_servable()
     started = datetime.now(UTC)
     name = f"{started:%Y%m%d-%H%M%S}-{slug(request.model)}-{slug(gate.recipe.name)}"
     tracker = Tracker(f"quant-gate/{request.model}", name)
