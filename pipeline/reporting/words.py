@@ -222,8 +222,10 @@ def rollback(record: DecisionRecord) -> str:
 
 
 def caveats(record: DecisionRecord, notes: Iterable[str] = ()) -> list[str]:
-    """What a reader must know beside the verdict: engine notes, unanswered turns, ``notes`` of the run."""
+    """What a reader must know beside the verdict: deprecation, engine notes, unanswered turns, notes of the run."""
     lines = []
+    if ended := record.candidate.recipe.get("deprecated"):
+        lines.append(f"The recipe is deprecated: {ended}.")
     if not record.engine.speed_representative:
         lines.append("Speed was not representative on this machine: nothing here says how fast the candidate is.")
     lines += record.engine.notes

@@ -126,6 +126,12 @@ def test_caveats_tell_of_speed_unanswered_turns_and_what_would_decide() -> None:
     assert lines.count("a note of the engine") == 1
 
 
+def test_a_deprecated_recipe_is_named_with_what_replaces_it() -> None:
+    decision = sample(Verdict.ACCEPT).decision
+    decision["candidate"]["recipe"] |= {"deprecated": "X ended; int4-awq replaces it"}
+    assert words.caveats(read_record(decision))[0] == "The recipe is deprecated: X ended; int4-awq replaces it."
+
+
 def test_rolling_back_means_something_only_after_shipping() -> None:
     assert words.rollback(read_record(sample(Verdict.ACCEPT).decision)).startswith("Serve the baseline again")
     assert words.rollback(read_record(sample(Verdict.REJECT).decision)).startswith("Nothing to undo")
