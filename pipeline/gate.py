@@ -19,7 +19,7 @@ from pipeline.errors import GoldenSetError
 from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext
 from pipeline.golden import GoldenSet
 from pipeline.inspection import Finding
-from pipeline.inspection.served import log_findings
+from pipeline.inspection.served import served_findings
 from pipeline.processes import supervised
 from pipeline.progress import Progress
 from pipeline.quantizers import embedded
@@ -41,7 +41,7 @@ from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve
 from pipeline.stages.comparability import Conditions, comparable
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
-from pipeline.stages.serve_replay import LOG, REPLIES
+from pipeline.stages.serve_replay import REPLIES
 from pipeline.statistics.facts import Benefit, Reason
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
@@ -281,6 +281,7 @@ class Gate:
     def _decide(self, run: StageRun | None) -> StageOutput:
         baseline, *repeats = self.outcomes("baseline")
         candidate, *samples = self.outcomes("candidate")
+        served = served_findings(*(self.replays(side)[0].path for side in get_args(Side)))
         output = decide.run(
             self.store,
             golden=self.golden,
@@ -292,9 +293,9 @@ class Gate:
             context=self._context(
                 self.candidate,
                 {**self._replayed("baseline"), **self._replayed("candidate")},
-                (*self.findings, *self._warnings()),
+                (*self.findings, *served),
             ),
-            findings=self._findings(),
+            findings=[*inspect.reasons(served), *self._findings()],
             look=self._looks.given_up_at,
         )
         self._note(run, output, "decision.json")
@@ -324,13 +325,6 @@ class Gate:
         return {
             f"{_named(side, n)} replies".replace(" ", "_"): replay.key for n, replay in enumerate(self.replays(side))
         }
-
-    def _warnings(self) -> list[Finding]:
-        """What the engine warned of on the candidate's side alone."""
-        logs = (
-            (self.replays(side)[0].path / LOG).read_text(encoding="utf-8", errors="replace") for side in get_args(Side)
-        )
-        return log_findings(*logs)
 
     def _findings(self) -> list[Reason]:
         """What the outcomes cannot show: whether both sides were asked and served alike, and how the run was meant."""

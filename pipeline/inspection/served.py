@@ -1,4 +1,4 @@
-"""Checks of the running servers' logs: what the engine warns of on the candidate's side alone.
+"""Checks of the running servers: warnings and failed canaries on the candidate's side alone.
 
 Prompts, requests, flags and settings in effect are compared by :mod:`pipeline.stages.comparability`.
 """
@@ -6,7 +6,11 @@ Prompts, requests, flags and settings in effect are compared by :mod:`pipeline.s
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+from pipeline.inspection.artifact import read_json
 from pipeline.inspection.findings import Finding, finding
 
 _LINE = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:WARNING|ERROR) \S+ \S+ \[\S+\] (.*)$", re.MULTILINE)
@@ -26,6 +30,15 @@ _TOPICS = {
 _VARYING = re.compile(r"/\S+|\d+(\.\d+)?")
 """Parts of a message that differ between sides for other reasons: paths and numbers."""
 SHOWN = 300
+LEAST_TOKENS = 8
+"""A reply of fewer tokens says nothing about variety."""
+
+
+def served_findings(baseline: Path, candidate: Path) -> list[Finding]:
+    """What the outputs of two replays (``server.log``, ``engine.json``) show of the servers."""
+    logs = [(side / "server.log").read_text(encoding="utf-8", errors="replace") for side in (baseline, candidate)]
+    canaries = [read_json(side / "engine.json").get("canary", {}) for side in (baseline, candidate)]
+    return [*canary_findings(canaries[0], canaries[1]), *log_findings(logs[0], logs[1])]
 
 
 def log_findings(baseline: str, candidate: str) -> list[Finding]:
@@ -52,3 +65,31 @@ def log_findings(baseline: str, candidate: str) -> list[Finding]:
                 )
             )
     return found
+
+
+def canary_findings(baseline: Mapping[str, Any], candidate: Mapping[str, Any]) -> list[Finding]:
+    """Canaries (``pipeline/serving/canary.py``) that the baseline answers with text and the candidate does not."""
+    found = []
+    for name, reply in candidate.items():
+        if (fault := _fault(reply)) and not _fault(baseline.get(name, {})):
+            found.append(
+                finding(
+                    "server-canary",
+                    f"the {name} canary",
+                    f"{fault}, where the baseline goes on with {''.join(baseline[name]['tokens'])[:60]!r}",
+                    "Read the server's log; serve with --dtype float32 or other kernels to tell weights from kernels.",
+                )
+            )
+    return found
+
+
+def _fault(reply: Mapping[str, Any]) -> str:
+    """What is wrong with a reply, in words; empty where nothing is."""
+    tokens = reply.get("tokens") or []
+    if not tokens:
+        return f"there is no answer ({reply.get('error', 'no token')})"
+    if not reply.get("finite"):
+        return "log-probabilities are not finite"
+    if len(tokens) >= LEAST_TOKENS and len(set(tokens)) == 1:
+        return f"the answer is {tokens[0]!r}, {len(tokens)} times"
+    return ""

@@ -4,7 +4,7 @@ Output directory, one for each time::
 
     replies.jsonl   one record per turn, in the order of the golden set
     server.log      the engine's own output so far (of the last server, when the stage was resumed)
-    engine.json     the plan's facts and identity, and what the running engine said of itself
+    engine.json     the plan's facts and identity, what the running engine said of itself, and its canary replies
 
 A turn that the server refused or left unanswered is a record with an error: it belongs to the result, and
 evaluators call it unscorable. Faults of the set-up raise, and the next run sends only what is missing
@@ -26,6 +26,7 @@ from pipeline.digests import digest_of
 from pipeline.errors import ReplayError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress, Silent
+from pipeline.serving import canary
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.records import write_records
 from pipeline.serving.replay import build_request, replay, request_digest
@@ -171,6 +172,7 @@ def _replay(
         raise ServerError(
             f"the running engine is version {facts['version']}, the plan says {plan.version}", "Run `make setup`."
         )
+    answered = {} if repeat else {"canary": canary.ask(server.url)}
     records = replay(
         url=server.url,
         turns=golden.turns,
@@ -185,6 +187,7 @@ def _replay(
     if len(records) != len(golden.turns):
         raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
     write_records(directory / REPLIES, records.values())
-    engine = json.dumps({**plan.facts(), "identity": plan.identity(), "running": facts}, indent=1, sort_keys=True)
+    told = {**plan.facts(), "identity": plan.identity(), "running": facts, **answered}
+    engine = json.dumps(told, indent=1, sort_keys=True)
     (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
     shutil.copyfile(server.log, directory / LOG)

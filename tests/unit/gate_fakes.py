@@ -101,6 +101,8 @@ class FakeMachine:
     """What the candidate's engine says of itself otherwise than the baseline's."""
     findings: tuple[Finding, ...] = ()
     """What the inspection of the candidate finds."""
+    canary: tuple[str, ...] = (" Paris", ".", " It", " is")
+    """Tokens of the candidate's reply to a canary; the baseline gives the default ones."""
     warning: str = ""
     """A line of the candidate's server log."""
     done: list[str] = field(default_factory=list)
@@ -191,6 +193,8 @@ class FakeMachine:
         prompt = self.template_of_candidate if side == "candidate" else "same"
         engine = {"identity": plan.identity(), "running": {"version": plan.version, "settings": {"dtype": "bfloat16"}}}
         engine["running"] |= self.engine_of_candidate if side == "candidate" else {}
+        tokens = self.canary if side == "candidate" else FakeMachine.canary
+        engine["canary"] = {"short": {"tokens": list(tokens), "finite": True}}
 
         def build(part: GoldenSet, name: str, answer: Answer, directory: Path) -> None:
             self.done.append(f"start {name}")

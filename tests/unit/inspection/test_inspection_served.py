@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pipeline.inspection import Severity
-from pipeline.inspection.served import log_findings
+from pipeline.inspection.served import canary_findings, log_findings
 
 RECORDED = """\
 (APIServer pid=29533) INFO 11-30 12:09:38 [model.py:664] Resolved architecture: LlamaForCausalLM
@@ -78,3 +80,27 @@ def test_other_lines_are_nothing() -> None:
     assert log_findings("", RECORDED.replace("will be ignored", "stay")) == []
     information = "(EngineCore pid=1) INFO 11-30 12:09:48 [x.py:1] Falling back to nothing\n"
     assert log_findings("", information) == []
+
+
+GOOD = {"tokens": [" Paris", ".", "\n", "It", " is", " the", " capital", "."], "finite": True}
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ({"tokens": ["!"] * 16, "finite": True}, "'!', 16 times"),
+        ({**GOOD, "finite": False}, "not finite"),
+        ({"tokens": [], "finite": False, "error": "HTTPStatusError: 500"}, "no answer (HTTPStatusError: 500)"),
+    ],
+)
+def test_canaries_that_only_the_candidate_fails(reply: dict[str, Any], words: str) -> None:
+    (found,) = canary_findings({"short": GOOD, "long": GOOD}, {"short": GOOD, "long": reply})
+    assert (found.check, found.severity, found.where) == ("server-canary", Severity.FATAL, "the long canary")
+    assert words in found.text
+    assert canary_findings({"short": reply, "long": reply}, {"short": reply, "long": reply}) == []  # a weak baseline
+    assert canary_findings({}, {"short": reply}) == []  # nothing to compare with
+
+
+def test_canaries_may_differ_and_end_early() -> None:
+    assert canary_findings({"short": GOOD}, {"short": {"tokens": [" Lyon", "."], "finite": True}}) == []
+    assert canary_findings({"short": GOOD}, {"short": {"tokens": ["."], "finite": True}}) == []

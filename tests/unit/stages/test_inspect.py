@@ -100,6 +100,14 @@ def test_warnings_are_told_and_decide_nothing(machine: FakeMachine, request_: Re
     assert [figures[f"gate/findings.{s}"] for s in ("fatal", "parity", "warning")] == [0, 0, 2]
 
 
+def test_a_candidate_that_stammers_is_broken(machine: FakeMachine, request_: Request, store: Store) -> None:
+    machine.canary = ("!",) * 16
+    result = run(request_, store, Silent())
+    assert result.verdict is Verdict.REJECT
+    assert [reason["code"] for reason in result.decision["reasons"]] == ["ARTIFACT_BROKEN"]
+    assert [finding["check"] for finding in result.decision["findings"]] == ["server-canary"]
+
+
 def test_nothing_found_is_said_too(machine: FakeMachine, request_: Request, store: Store) -> None:
     result = run(request_, store, Silent())
     assert result.decision["findings"] == []
