@@ -4,23 +4,36 @@ PYTHON ?= python3
 MODEL ?= demo
 RECIPE ?= fp8-dynamic
 GATE := .venv/bin/quant-gate
-export MODEL RECIPE GOLDEN SERVING POLICY
+SETUP = $(PYTHON) -m pipeline.environments setup
+export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL
 
-.PHONY: help setup gate test test-fast lint ui clean benchmarks
+.PHONY: help setup gate ladder selftest test test-fast lint ui clean benchmarks
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 	@echo
-	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file]"
+	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file] [CALIBRATION=dir] [EXPLORE=1]"
 	@echo "    MODEL: demo, demo-raw, a directory, a hub id[@revision], models:/name@alias"
 
-setup: ## build the environments that are missing or whose pins changed
-	@$(PYTHON) -m pipeline.environments setup
+setup: ## build all environments that are missing or whose pins changed
+	@$(SETUP)
 
-gate: setup ## quantize MODEL by RECIPE, compare, and answer ACCEPT, REJECT, INCONCLUSIVE or INVALID
+# The run builds the engine's environment while it resolves and quantizes the model.
+gate: ## quantize MODEL by RECIPE, compare, and answer ACCEPT, REJECT, INCONCLUSIVE or INVALID
+	@$(SETUP) pipeline quantize
 	@$(GATE) run --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
-	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"}
+	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
+	  $${CALIBRATION:+--calibration "$$CALIBRATION"}
+
+ladder: ## gate several recipes of MODEL, choose the smallest that passes; ALL=1 measures every one of them
+	@$(SETUP) pipeline quantize
+	@$(GATE) ladder "$$MODEL" $${GOLDEN:+--golden "$$GOLDEN"} $${SERVING:+--serving "$$SERVING"} \
+	  $${POLICY:+--policy "$$POLICY"} $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$ALL" != 1 ] || echo --all)
+
+selftest: ## inject known faults into the gate and measure its error rates; FULL=1 spoils real candidates too
+	@$(SETUP) $$([ "$$FULL" = 1 ] || echo pipeline)
+	@$(GATE) selftest $$([ "$$FULL" != 1 ] || echo --full)
 
 test: test-fast ## all tests: unit tests first, then those with the real engine
 	.venv/bin/pytest tests/integration
@@ -28,13 +41,15 @@ test: test-fast ## all tests: unit tests first, then those with the real engine
 test-fast: setup ## unit tests only, under two minutes
 	.venv/bin/pytest tests/unit
 
-lint: setup ## ruff, mypy and the import contracts
+lint: ## ruff, mypy and the import contracts
+	@$(SETUP) pipeline
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-ui: setup ## MLflow's pages on 127.0.0.1 (PORT=5000)
+ui: ## MLflow's pages on 127.0.0.1 (PORT=5000)
+	@$(SETUP) pipeline
 	@$(GATE) ui --port $(or $(PORT),5000)
 
 benchmarks: setup ## ratios of speed, each pair measured side by side in one run

@@ -18,13 +18,31 @@ from rich.markup import escape
 from rich.text import Text
 
 from pipeline.environments import environments, has_gpu, python_of
-from pipeline.errors import EnvironmentMissing, GateError, Interrupted, ServerError, StageError
+from pipeline.errors import (
+    VERDICT_EXIT_CODES,
+    EnvironmentMissing,
+    GateError,
+    Interrupted,
+    ServerError,
+    StageError,
+    Verdict,
+)
 from pipeline.evidence.record import read_decision
+from pipeline.gate import Gate, Request, Side
 from pipeline.golden.commands import golden_app
+from pipeline.ladder import PAGE_FILE, climb, default_ladder
 from pipeline.reporting import summary
+from pipeline.reporting.findings import findings_view
+from pipeline.reporting.ladder.table import ladder_table, ladder_view
 from pipeline.reporting.live import LiveProgress
-from pipeline.runner import Gate, Request, Side, run
+from pipeline.reporting.power import power_view
+from pipeline.runner import run
+from pipeline.runs import measured_noise
+from pipeline.selftest.report import view as selftest_view
+from pipeline.selftest.run import selftest
 from pipeline.serving.server import Server
+from pipeline.stages import inspect
+from pipeline.statistics.planning import plan_power
 from pipeline.store import Store
 from pipeline.tracking import tracking_uri, ui_address, ui_command_line
 
@@ -55,6 +73,13 @@ Serving = Annotated[
 Policy = Annotated[
     Path | None,
     typer.Option("--policy", "-p", help="Decision policy; default configs/gate.yaml, for demo models gate-demo.yaml."),
+]
+Explore = Annotated[
+    bool,
+    typer.Option("--explore", help="Go on although the golden set is too small to decide; never ACCEPT."),
+]
+Calibration = Annotated[
+    str, typer.Option("--calibration", "-c", help="Directory of *.jsonl conversations to calibrate with.")
 ]
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
 DEFAULT = Request()
@@ -88,13 +113,58 @@ def run_command(
     golden: Golden = DEFAULT.golden,
     serving: Serving = DEFAULT.serving,
     policy: Policy = None,
+    explore: Explore = False,
+    calibration: Calibration = DEFAULT.calibration,
 ) -> None:
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
     with _no_exit():
         with LiveProgress(_console(stderr=True)) as progress:
-            result = run(Request(model, recipe, golden, serving, policy), Store(), progress)
+            result = run(Request(model, recipe, golden, serving, policy, explore, calibration), Store(), progress)
         _console().print(summary(result.decision, result.facts), crop=False)
     raise typer.Exit(result.exit_code)
+
+
+@app.command("ladder")
+def ladder_command(
+    model: Annotated[str, typer.Argument(help="As --model of `run`.")] = DEFAULT.model,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+    calibration: Calibration = DEFAULT.calibration,
+    ladder: Annotated[
+        Path | None,
+        typer.Option("--ladder", help="The candidates; default configs/ladder.yaml, for demo models ladder-demo.yaml."),
+    ] = None,
+    measure_all: Annotated[
+        bool, typer.Option("--all", help="Measure candidates as well that could not be chosen any more.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table alone, as Markdown.")] = False,
+) -> None:
+    """Gate several recipes against one baseline and choose the smallest that passes; docs/ladder.md has the rules."""
+    with _no_exit():
+        request = Request(model, golden=golden, serving=serving, policy=policy, calibration=calibration)
+        with LiveProgress(_console(stderr=True)) as progress:
+            result = climb(request, ladder or default_ladder(model), Store(), progress, measure_all=measure_all)
+        if markdown:
+            print("\n".join(ladder_table(result.record)))
+        else:
+            view = ladder_view(result.record, result.directory / PAGE_FILE, result.mlflow_run, result.notes)
+            _console().print(view, crop=False)
+    raise typer.Exit(result.record.exit_code)
+
+
+@app.command("plan")
+def plan_command(model: Model = DEFAULT.model, golden: Golden = DEFAULT.golden, policy: Policy = None) -> None:
+    """Say what the golden set can decide, before anything is spent; exit with 20 where `run` would stop at once.
+
+    The flip rate is the one that the policy assumes; the noise of the model's last run replaces it where higher.
+    """
+    with _gate(Request(model=model, golden=golden, policy=policy)) as (gate, console):
+        noise = measured_noise(gate.store, model, gate.golden.digest)
+        plan = plan_power(gate.golden.turns, gate.policy, noise)
+    console.print(power_view(plan, gate.golden.name))
+    if gate.power.underpowered:
+        raise typer.Exit(VERDICT_EXIT_CODES[Verdict.INCONCLUSIVE])
 
 
 @app.command("resolve")
@@ -106,9 +176,14 @@ def resolve_command(model: Model = DEFAULT.model) -> None:
 
 
 @app.command("quantize")
-def quantize_command(model: Model = DEFAULT.model, recipe: RecipeName = DEFAULT.recipe) -> None:
+def quantize_command(
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    calibration: Calibration = DEFAULT.calibration,
+) -> None:
     """Make the candidate checkpoint and print where it is."""
-    with _gate(Request(model=model, recipe=recipe)) as (gate, console):
+    with _gate(Request(model=model, recipe=recipe, golden=golden, calibration=calibration)) as (gate, console):
         checkpoint = gate.candidate
     console.print(f"{escape(str(checkpoint.path))}\ndigest {checkpoint.digest}", highlight=False, soft_wrap=True)
 
@@ -119,9 +194,10 @@ def serve_command(
     model: Model = DEFAULT.model,
     recipe: RecipeName = DEFAULT.recipe,
     serving: Serving = DEFAULT.serving,
+    calibration: Calibration = DEFAULT.calibration,
 ) -> None:
     """Serve one side as the gate does, for trying it by hand, until Ctrl-C."""
-    with _gate(Request(model=model, recipe=recipe, serving=serving)) as (gate, console):
+    with _gate(Request(model=model, recipe=recipe, serving=serving, calibration=calibration)) as (gate, console):
         checkpoint = gate.baseline if side == "baseline" else gate.candidate
         log = gate.store.root / f"serve-{os.getpid()}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -144,10 +220,11 @@ def replay_command(
     golden: Golden = DEFAULT.golden,
     serving: Serving = DEFAULT.serving,
     policy: Policy = None,
+    calibration: Calibration = DEFAULT.calibration,
 ) -> None:
     """Serve one side, replay the golden set through it and print where the replies are."""
-    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
-        output = gate.replies(side)
+    with _gate(Request(model, recipe, golden, serving, policy, calibration=calibration)) as (gate, console):
+        output = gate.replays(side)[0]
     console.print(escape(str(output.path / "replies.jsonl")), highlight=False, soft_wrap=True)
 
 
@@ -159,10 +236,11 @@ def evaluate_command(
     golden: Golden = DEFAULT.golden,
     serving: Serving = DEFAULT.serving,
     policy: Policy = None,
+    calibration: Calibration = DEFAULT.calibration,
 ) -> None:
     """Score one side's replies (replayed first where missing) and print where the outcomes are."""
-    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
-        output = gate.outcomes(side)
+    with _gate(Request(model, recipe, golden, serving, policy, calibration=calibration)) as (gate, console):
+        output = gate.outcomes(side)[0]
     console.print((output.path / "outcomes_summary.json").read_text(encoding="utf-8"), markup=False, highlight=False)
     console.print(escape(str(output.path / "outcomes.jsonl")), highlight=False, soft_wrap=True)
 
@@ -174,9 +252,11 @@ def decide_command(
     golden: Golden = DEFAULT.golden,
     serving: Serving = DEFAULT.serving,
     policy: Policy = None,
+    explore: Explore = False,
+    calibration: Calibration = DEFAULT.calibration,
 ) -> None:
     """Decide (after what is missing was made), print where the record is; exit with the verdict's code."""
-    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration)) as (gate, console):
         gate.measure()
         record = gate.decision.path / "decision.json"
     console.print(escape(str(record)), highlight=False, soft_wrap=True)
@@ -190,13 +270,55 @@ def report_command(
     golden: Golden = DEFAULT.golden,
     serving: Serving = DEFAULT.serving,
     policy: Policy = None,
+    explore: Explore = False,
+    calibration: Calibration = DEFAULT.calibration,
 ) -> None:
     """Write the HTML report (after what is missing was made); exit with the verdict's code."""
-    with _gate(Request(model, recipe, golden, serving, policy)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration)) as (gate, console):
         gate.measure()
         record, page = gate.decision.path / "decision.json", gate.report.path / "report.html"
     console.print(escape(str(page)), highlight=False, soft_wrap=True)
     raise typer.Exit(read_decision(record)["exit_code"])
+
+
+@app.command("inspect")
+def inspect_command(
+    candidate: Annotated[Path, typer.Argument(help="The quantized checkpoint's directory, whoever made it.")],
+    baseline: Annotated[
+        str, typer.Option("--baseline", "-b", help="What it was made from: as --model of the other commands.")
+    ],
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", "-r", help="Hold it against what a recipe intended; default: not.")
+    ] = None,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+) -> None:
+    """Look for what is broken in a quantized checkpoint, without serving it; exit with 10 (fatal), 30 (parity) or 0."""
+    with _gate(Request(baseline, recipe or DEFAULT.recipe, golden, serving)) as (gate, console):
+        found = inspect.look(
+            candidate,
+            gate.baseline,
+            golden=gate.golden,
+            recipe=gate.recipe if recipe else None,
+            template_override=gate.template_override,
+            progress=gate.progress,
+        )
+    console.print(findings_view([finding.as_json() for finding in found], str(candidate)), crop=False)
+    verdict = found[0].severity.verdict if found else None
+    raise typer.Exit(VERDICT_EXIT_CODES[verdict] if verdict else 0)
+
+
+@app.command("selftest")
+def selftest_command(
+    full: Annotated[
+        bool, typer.Option("--full", help="Spoil real candidates as well; needs all environments and half an hour.")
+    ] = False,
+) -> None:
+    """Inject known faults and measure the gate's own error rates; exit with 30 where it cannot be trusted."""
+    with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
+        report = selftest(Store(), progress, full)
+    _console().print(selftest_view(report), highlight=False)
+    raise typer.Exit(report.exit_code)
 
 
 @app.command("doctor")

@@ -76,7 +76,7 @@ def forest(rows: Sequence[ForestRow], *, ident: str, title: str, description: st
         )
     ]
     parts += _axis(frame, bottom)
-    zero = _n(frame.x(0))
+    zero = number(frame.x(0))
     parts.append(Markup('<line class="zero" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(zero, frame.top, bottom))
     for index, row in enumerate(rows):
         parts += _row(frame, row, frame.top + index * frame.row, narrow)
@@ -93,16 +93,16 @@ def _span(rows: Sequence[ForestRow]) -> float:
 def _axis(frame: _Frame, bottom: int) -> list[Markup]:
     step = next((s for s in _STEPS if frame.span / s <= (3 if frame.width < 500 else 5)), _STEPS[-1])
     parts = [
-        Markup('<text class="dir" x="{}" y="12" text-anchor="start">\u2190 worse</text>').format(_n(frame.left)),
-        Markup('<text class="dir" x="{}" y="12" text-anchor="end">better \u2192</text>').format(_n(frame.right)),
+        Markup('<text class="dir" x="{}" y="12" text-anchor="start">\u2190 worse</text>').format(number(frame.left)),
+        Markup('<text class="dir" x="{}" y="12" text-anchor="end">better \u2192</text>').format(number(frame.right)),
     ]
     count = int(frame.span / step + 1e-9)
     for index in range(-count, count + 1):
-        x = _n(frame.x(index * step))
+        x = number(frame.x(index * step))
         text = f"{100 * index * step:+.3g}".replace("-", "\u2212") if index else "0"
         parts.append(Markup('<line class="grid" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(x, frame.top, bottom))
         parts.append(Markup('<text class="tick" x="{}" y="{}">{}</text>').format(x, bottom + 16, text))
-    middle = _n((frame.left + frame.right) / 2)
+    middle = number((frame.left + frame.right) / 2)
     parts.append(
         Markup('<text class="tick" x="{}" y="{}">difference, percentage points</text>').format(middle, bottom + 33)
     )
@@ -126,16 +126,18 @@ def _row(frame: _Frame, row: ForestRow, top: int, narrow: bool) -> list[Markup]:
         edge = frame.x(-row.margin)
         parts.append(
             Markup('<rect class="beyond" x="{}" y="{}" width="{}" height="{}"/>').format(
-                frame.left, y - half, _n(edge - frame.left), 2 * half
+                frame.left, y - half, number(edge - frame.left), 2 * half
             )
         )
         parts.append(
-            Markup('<line class="margin" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(_n(edge), y - half, y + half)
+            Markup('<line class="margin" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
+                number(edge), y - half, y + half
+            )
         )
     if row.lower is not None and row.upper is not None:
         parts += _limits(frame, row.lower, row.upper, y)
     if row.difference is not None:
-        parts.append(_marker(kind, frame.x(row.difference), y))
+        parts.append(marker(kind, frame.x(row.difference), y))
     parts.append(Markup("</g>"))
     return parts
 
@@ -148,21 +150,27 @@ def _text(kind: str, x: int, y: int, text: str) -> Markup:
 
 def _limits(frame: _Frame, lower: float, upper: float, y: int) -> list[Markup]:
     left, right = frame.x(lower), frame.x(upper)
-    parts = [Markup('<line class="limits" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(_n(left), _n(right), y)]
+    parts = [
+        Markup('<line class="limits" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(number(left), number(right), y)
+    ]
     for x in (left, right):
-        parts.append(Markup('<line class="limits" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(_n(x), y - 4, y + 4))
+        parts.append(
+            Markup('<line class="limits" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(number(x), y - 4, y + 4)
+        )
     return parts
 
 
-def _marker(kind: str, x: float, y: int) -> Markup:
+def marker(kind: str, x: float, y: float) -> Markup:
+    """The mark of a verdict (``accept``, ``reject``, ...; ``plain`` for none), told by its shape."""
     if kind == "reject":
-        return Markup('<path class="marker" d="M{0} {1}l6 6-6 6-6-6z"/>').format(_n(x), y - 6)
+        return Markup('<path class="marker" d="M{0} {1}l6 6-6 6-6-6z"/>').format(number(x), number(y - 6))
     if kind in ("inconclusive", "invalid"):
-        return Markup('<circle class="marker open" cx="{}" cy="{}" r="5"/>').format(_n(x), y)
+        return Markup('<circle class="marker open" cx="{}" cy="{}" r="5"/>').format(number(x), number(y))
     if kind == "accept":
-        return Markup('<circle class="marker" cx="{}" cy="{}" r="5.5"/>').format(_n(x), y)
-    return Markup('<rect class="marker" x="{}" y="{}" width="7" height="7"/>').format(_n(x - 3.5), _n(y - 3.5))
+        return Markup('<circle class="marker" cx="{}" cy="{}" r="5.5"/>').format(number(x), number(y))
+    return Markup('<rect class="marker" x="{}" y="{}" width="7" height="7"/>').format(number(x - 3.5), number(y - 3.5))
 
 
-def _n(value: float) -> str:
+def number(value: float) -> str:
+    """A coordinate, to a tenth of a pixel."""
     return f"{value:.1f}".rstrip("0").rstrip(".")

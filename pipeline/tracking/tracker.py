@@ -106,6 +106,14 @@ class Tracker:
         """Log parameters of the gate; the first value of a name stands."""
         self._log(self._run, params=params)
 
+    def log(self, metrics: Mapping[str, float | None], tags: Mapping[str, Any]) -> None:
+        """Log figures and tags of this run, for one that is no gate and so has no decision record."""
+        self._log(self._run, metrics=metrics, tags=tags)
+
+    def adopt(self, run_id: str) -> None:
+        """Have another run, which has its own tracker, nested below this one."""
+        self._post(lambda: self._client.set_tag(run_id, "mlflow.parentRunId", self._run.id))
+
     @contextlib.contextmanager
     def stage(self, name: str, params: Mapping[str, Any] | None = None) -> Iterator[StageRun]:
         """A nested run that lasts as long as the block; FAILED or KILLED when the block raises."""

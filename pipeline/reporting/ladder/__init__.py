@@ -1,0 +1,1 @@
+"""What people read of a ladder: table in terminal and Markdown, page with the Pareto plot, and ``ladder.json``."""
