@@ -135,7 +135,8 @@ class Gate:
 
         :raises RecipeError: says why.
         """
-        demand_servable(self.recipe, environments.compute_capability(), environments.cpu_flags())
+        capability, flags = environments.compute_capability(), environments.cpu_flags()
+        demand_servable(self.recipe, self.serving.kv_cache_dtype, capability, flags)
 
     @cached_property
     def power(self) -> PowerPlan:
@@ -363,11 +364,13 @@ class Gate:
     def engine_ahead(self) -> Iterator[None]:
         """Build the engine's environment, where it is missing, beside what the block does.
 
-        What breaks that is raised by :meth:`measure`.
+        What breaks that is raised by :meth:`measure`, or where the plan is needed.
         """
         with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="setup") as pool, supervised(pool):
             self._environment = pool.submit(environments.provide, "serve", self.progress)
             yield
+            while not self._environment.done():  # as in `_measure`; an interruption must stop it
+                concurrent.futures.wait([self._environment], SIGNAL_S)
 
     def measure(self) -> None:
         """Quantize, inspect, serve and replay, with what can overlap overlapping.

@@ -13,13 +13,22 @@ from pipeline.settings import Recipe
 _OTHER = "Choose another recipe, or run the gate on such a machine."
 
 
-def demand_servable(recipe: Recipe, compute_capability: float | None, cpu_flags: frozenset[str]) -> None:
-    """Refuse a recipe whose candidate cannot be served on this machine. One that states no hardware is not asked.
+def demand_servable(
+    recipe: Recipe, kv_cache_dtype: str, compute_capability: float | None, cpu_flags: frozenset[str]
+) -> None:
+    """Refuse a recipe whose candidate cannot be served here. Of one that states no hardware none is demanded.
 
+    :param kv_cache_dtype: what the serving settings say.
     :param compute_capability: the GPU's; None: the engine serves on the CPU.
     :param cpu_flags: names of the CPU's instruction sets, as in ``/proc/cpuinfo``.
     :raises RecipeError: it cannot be served; says why.
     """
+    if recipe.kv_cache and kv_cache_dtype != "auto":
+        raise RecipeError(
+            f"recipe {recipe.name} quantizes the KV cache, but the serving settings fix kv_cache_dtype: "
+            f"{kv_cache_dtype}, which the engine obeys on both sides",
+            "Set it to auto: then the engine takes what each checkpoint says.",
+        )
     needed = recipe.hardware
     if needed is None:
         return

@@ -73,4 +73,5 @@ def add_upper_triangle(inputs: torch.Tensor, hessian: torch.Tensor) -> None:
 
 def mirror(hessian: torch.Tensor) -> None:
     """Copy the upper triangle to the lower one."""
-    hessian.copy_(hessian.triu() + hessian.triu(1).t())
+    hessian.triu_()
+    hessian.add_(hessian.triu(1).t())

@@ -13,7 +13,7 @@ NAMES = sorted(path.stem for path in (CONFIGS / "recipes").glob("*.yaml"))
 
 
 def demand(name: str, *, gpu: float | None = None, cpu_flags: frozenset[str] = AVX512) -> None:
-    demand_servable(load_recipe(name), gpu, cpu_flags)
+    demand_servable(load_recipe(name), "auto", gpu, cpu_flags)
 
 
 # The table of vLLM's documentation (features/quantization, v0.14): INT8 and weight-only INT4 from Turing (7.5) on,
@@ -74,5 +74,16 @@ def test_an_early_engine(engine: str) -> None:
 
 def test_a_recipe_that_states_nothing_is_not_asked() -> None:
     own = Recipe(description="", method="rtn", scheme="FP8_BLOCK")
-    demand_servable(own, None, frozenset())
+    demand_servable(own, "auto", None, frozenset())
     demand_engine(own, "0.1.0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cache_type_that_is_fixed_would_undo_the_recipe(name: str) -> None:
+    """``Attention.__init__`` in vLLM's attention.py: an explicit kv_cache_dtype wins over the checkpoint's scheme."""
+    if name.endswith("fp8-kv"):
+        with pytest.raises(RecipeError, match="fix kv_cache_dtype: bfloat16") as raised:
+            demand_servable(load_recipe(name), "bfloat16", 9.0, AVX512)
+        assert "auto" in raised.value.remedy
+    else:
+        demand_servable(load_recipe(name), "bfloat16", 9.0, AVX512)
