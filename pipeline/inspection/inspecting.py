@@ -28,6 +28,7 @@ def inspect_artifact(
     hardware_targets: Hardware,
     turns: Sequence[Turn] = (),
     intended: Iterable[str] | None = None,
+    rounded: bool = False,
     template_override: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Finding, ...]:
@@ -37,6 +38,7 @@ def inspect_artifact(
 
     :param turns: golden turns, whose prompts must come out equal.
     :param intended: modules that the recipe was to quantize, where a recipe is known.
+    :param rounded: whether that recipe rounds to the nearest value and does nothing else.
     :param template_override: text of the chat template that the serving settings name.
     :raises ModelError: there is no such candidate, or the *baseline* cannot be read.
     """
@@ -59,6 +61,7 @@ def inspect_artifact(
             theirs,
             declared,
             None if intended is None else frozenset(intended),
+            rounded,
         )
         texts = [str(message.get("content") or "") for turn in turns for message in turn.messages]
         if files:

@@ -25,7 +25,10 @@ from pipeline.quantizers.fit import ROUTER
 
 ERROR_LIMIT = 3.0
 """Times the rounding error that a weight may differ: GPTQ moves weights further than to the nearest value, since it
-makes up for the errors of others. A zero point off by one is 3.5 times (a step against step / sqrt(12))."""
+makes up for the errors of others (1.3 to 1.8 times on the embedded model). A zero point off by one is 3.5 times: a step
+against step / sqrt(12)."""
+ROUNDED_LIMIT = 1.5
+"""The same where the recipe rounds to the nearest value alone (1.02 to 1.03 times on the embedded model)."""
 ERROR_FLOOR = 0.01
 """Relative error that is never held against a weight: what rounding a smoothed weight to 16 bits may do."""
 GAIN_LIMIT = 0.10
@@ -47,8 +50,12 @@ _OFFSET_NORMS = re.compile(r"^(gemma|gemma2|gemma3|gemma3_text|qwen3_next|qwen3_
 
 @dataclass(slots=True)
 class Comparison:
-    """What is known of all weights: filled by :func:`compare`, judged by :func:`judge`."""
+    """What is known of all weights: filled by :func:`compare`, judged by :func:`judge`.
 
+    :ivar limit: times the rounding error that a weight may differ.
+    """
+
+    limit: float = ERROR_LIMIT
     fits: dict[str, Fit] = field(default_factory=dict)
     columns: dict[str, tuple[NDArray[np.float64], float]] = field(default_factory=dict)
     bad: dict[str, BadScale] = field(default_factory=dict)
@@ -62,7 +69,7 @@ def compare(artifact: Artifact, advance: Callable[[int, int], None] = lambda don
 
     :param advance: told how many of how many weights are done.
     """
-    found = Comparison()
+    found = Comparison(ROUNDED_LIMIT if artifact.rounded else ERROR_LIMIT)
     _plain_tensors(artifact, found)
     chosen = [
         module
@@ -100,9 +107,11 @@ def _one(artifact: Artifact, module: str, found: Comparison) -> None:
 def _consumers(found: Comparison) -> list[str]:
     """Weights whose columns may have been multiplied: they or a neighbour differ by more than rounding."""
     finite = {module: result for module, result in found.fits.items() if result.finite}
-    parents = {module.rpartition(".")[0] for module, result in finite.items() if not plain(result)}
+    parents = {module.rpartition(".")[0] for module, result in finite.items() if not plain(result, found.limit)}
     return [
-        m for m, r in finite.items() if m.rpartition(".")[0] in parents and (_OUTPUT_SIDE.search(m) or not by_rows(r))
+        m
+        for m, r in finite.items()
+        if m.rpartition(".")[0] in parents and (_OUTPUT_SIDE.search(m) or not by_rows(r, found.limit))
     ]
 
 
@@ -112,18 +121,18 @@ def _columns(artifact: Artifact, module: str, found: Comparison) -> None:
     found.columns[module] = fit_columns(Weight(artifact, module, scheme, scales))
 
 
-def plain(result: Fit) -> bool:
+def plain(result: Fit, limit: float) -> bool:
     """Whether the weight is the baseline's (times a norm's factor) with rounding errors."""
     return (
-        result.error <= max(ERROR_LIMIT * result.expected, ERROR_FLOOR)
+        result.error <= max(limit * result.expected, ERROR_FLOOR)
         and abs(result.gain - 1) <= GAIN_LIMIT
         and abs(result.offset) <= OFFSET_LIMIT
     )
 
 
-def by_rows(result: Fit) -> bool:
+def by_rows(result: Fit, limit: float) -> bool:
     """Whether it is with every row multiplied by something."""
-    return result.row_error <= max(ERROR_LIMIT * result.expected, ERROR_FLOOR)
+    return result.row_error <= max(limit * result.expected, ERROR_FLOOR)
 
 
 def judge(artifact: Artifact, found: Comparison) -> Iterator[Finding]:
@@ -140,15 +149,15 @@ def judge(artifact: Artifact, found: Comparison) -> Iterator[Finding]:
             0 < result.stray <= FEW * result.groups and abs(float(np.median(result.row_gain)) - 1) <= GAIN_LIMIT
         )
         if module in explained:
-            stray = result.row_stray if by_rows(result) else 0
-        elif plain(result) or parts_only:
+            stray = result.row_stray if by_rows(result, found.limit) else 0
+        elif plain(result, found.limit) or parts_only:
             stray = result.stray
         else:
             deviating.append(result)
             continue
         if stray:
             rows.append((module, stray, result.groups))
-    yield from _deviating(artifact, deviating)
+    yield from _deviating(artifact, deviating, found.limit)
     if rows:
         count = sum(stray for _, stray, _ in rows)
         yield from several(
@@ -170,11 +179,11 @@ def _smoothed(artifact: Artifact, found: Comparison) -> set[str]:
     explained: set[str] = set()
     by_parent: dict[str, list[Fit]] = defaultdict(list)
     for module, result in found.fits.items():
-        if result.finite and by_rows(result):
+        if result.finite and by_rows(result, found.limit):
             by_parent[module.rpartition(".")[0]].append(result)
     for consumer, (gain, left) in found.columns.items():
         result = found.fits[consumer]
-        if left > max(ERROR_LIMIT * result.expected, ERROR_FLOOR):
+        if left > max(found.limit * result.expected, ERROR_FLOOR):
             continue
         for producer in by_parent[consumer.rpartition(".")[0]]:
             if producer.module != consumer and any(
@@ -303,11 +312,11 @@ def _altered(found: Comparison, explained: set[str]) -> Iterator[Finding]:
 # --- words -------------------------------------------------------------------------------------
 
 
-def _deviating(artifact: Artifact, results: Sequence[Fit]) -> Iterator[Finding]:
+def _deviating(artifact: Artifact, results: Sequence[Fit], limit: float) -> Iterator[Finding]:
     """One finding a kind of difference, the worst weight's figures with it."""
     kinds: dict[str, list[Fit]] = defaultdict(list)
     for result in results:
-        kinds[_kind(result)].append(result)
+        kinds[_kind(result, limit)].append(result)
     for kind, members in kinds.items():
         worst = max(members, key=lambda result: result.error)
         yield from several(
@@ -321,14 +330,14 @@ def _deviating(artifact: Artifact, results: Sequence[Fit]) -> Iterator[Finding]:
         )
 
 
-def _kind(result: Fit) -> str:
+def _kind(result: Fit, limit: float) -> str:
     if abs(result.cosine) < 0.3:
         return "they have nothing in common"
     if abs(abs(result.offset) - 1) < 0.3:
         return "their zero points seem to be off by one"
-    if by_rows(result) and np.ptp(np.quantile(result.row_gain, [0.1, 0.9])) < 0.1 * abs(result.gain):
+    if by_rows(result, limit) and np.ptp(np.quantile(result.row_gain, [0.1, 0.9])) < 0.1 * abs(result.gain):
         return f"their scales are off by a factor of about {float(np.median(result.row_gain)):.2g}"
-    if by_rows(result):
+    if by_rows(result, limit):
         return "their rows are scaled differently, and no other layer makes up for it"
     return "they differ by more than rounding"
 

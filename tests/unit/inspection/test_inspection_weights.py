@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from checkpoints import (
     CONFIG,
+    GROUP,
     HIDDEN,
     SCHEMES,
     Tensors,
@@ -301,3 +302,14 @@ def test_a_norm_with_an_offset_that_was_divided_without(inspect: Inspect, candid
     beside = write(tmp_path / "gemma", llama(), {**CONFIG, **config})
     found = inspect(candidate("int8", quantize(smooth(llama(), offset=0.0), int8_channel), config), beside)
     assert {"weight-deviates", "smoothing-broken"} & named(found)
+
+
+def test_a_recipe_that_only_rounds_is_held_to_rounding(inspect: Inspect, candidate: Candidate) -> None:
+    """Twice the error of rounding is what GPTQ does, and a fault where nothing but rounding was asked for."""
+    step = np.abs(value(llama()[f"{Q}.weight"]).reshape(HIDDEN, -1, GROUP)).max(2).repeat(GROUP, 1) / 7.5
+    moved = value(llama()[f"{Q}.weight"]) + np.random.default_rng(5).uniform(-0.9, 0.9, step.shape) * step
+    made = quantize(llama(), int4_group) | {f"{Q}.{p}": t for p, t in int4_group(moved.astype(np.float32)).items()}
+    folder = candidate("int4", made)
+    assert inspect(folder) == ()
+    assert [(f.check, f.where) for f in inspect(folder, rounded=True)] == [("weight-deviates", Q)]
+    assert inspect(candidate("int4"), rounded=True) == ()
