@@ -74,6 +74,8 @@ def test_figures_of_the_record() -> None:
         "failed": ["t002#1"],
         "unstable": [],
         "upper_limit": 0.394163,  # Clopper-Pearson, 1 of 10: scipy.stats.beta.ppf(0.95, 2, 9)
+        "by_chance": 0.0,
+        "rejected_at": 1,
     }
     assert record["accounting"] == {"turns": 300, "baseline_scored": 300, "candidate_scored": 300}
     assert record["flips"] == {"pass_to_fail": 22, "fail_to_pass": 0}
