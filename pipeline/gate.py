@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,13 +20,12 @@ from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
 from pipeline.processes import supervised
 from pipeline.progress import Progress
-from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import Checkpoint, read_template
 from pipeline.quantizers.hardware import demand_engine, demand_servable
 from pipeline.reporting import RunFacts
+from pipeline.request import Request, default_policy
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.settings import (
-    CONFIGS,
     PROJECT_ROOT,
     GateSettings,
     Recipe,
@@ -38,7 +35,7 @@ from pipeline.settings import (
     load_serving,
 )
 from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve, serve_replay
-from pipeline.stages.comparability import Conditions, comparable
+from pipeline.stages.comparability import compared
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
 from pipeline.stages.serve_replay import REPLIES
@@ -49,46 +46,8 @@ from pipeline.tracking import StageRun, Tracker, download_model_uri
 
 Side = Literal["baseline", "candidate"]
 Result = TypeVar("Result")
-CALIBRATION = PROJECT_ROOT / "golden_sets" / "calibration"
 SIGNAL_S = 0.5
 """Seconds after which a waiting main thread looks for signals."""
-SUPPORT = PROJECT_ROOT / "golden_sets" / "support"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to gate, as the user gave it: names or paths."""
-
-    model: str = "demo"
-    recipe: str = "fp8-dynamic"
-    golden: str = str(SUPPORT)
-    serving: str = "default"
-    policy: Path | None = None
-    explore: bool = False
-    """Go on where the golden set is too small to decide; the verdict is never ACCEPT."""
-    calibration: str = str(CALIBRATION)
-
-    @property
-    def command(self) -> str:
-        """The shell command that repeats this run."""
-        default = Request()
-        words = ["quant-gate", "run", "--model", self.model, "--recipe", self.recipe]
-        if self.golden != default.golden:
-            words += ["--golden", self.golden]
-        if self.serving != default.serving:
-            words += ["--serving", self.serving]
-        if self.policy is not None:
-            words += ["--policy", str(self.policy)]
-        if self.explore:
-            words.append("--explore")
-        if self.calibration != default.calibration:
-            words += ["--calibration", self.calibration]
-        return shlex.join(words)
-
-
-def default_policy(model: str) -> Path:
-    """The decision policy of a request that names none: the embedded models are for a quick tour."""
-    return CONFIGS / ("gate-demo.yaml" if model in embedded.NAMES else "gate.yaml")
 
 
 class _Refused(Exception):
@@ -114,6 +73,8 @@ class Gate:
             self.golden = golden_sets.select(self.golden, self.policy.sample)
         if not self.golden.turns:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
+        self._seconds: dict[str, float] = {}
+        """What each stage took when its output was made."""
         self._replays: dict[Side, tuple[StageOutput, ...]] = {}
         self._baseline_replayed = threading.Event()
         self._outcomes: dict[Side, tuple[StageOutput, ...]] = {}
@@ -318,7 +279,7 @@ class Gate:
             engine=self.plan.facts(),
             inputs=inputs or {},
             findings=[finding.as_json() for finding in findings],
-            times={"decided": datetime.now(UTC).isoformat(timespec="seconds")},
+            times={"decided": datetime.now(UTC).isoformat(timespec="seconds"), **self._seconds},
         )
 
     def _replayed(self, side: Side) -> dict[str, str]:
@@ -329,16 +290,9 @@ class Gate:
 
     def _findings(self) -> list[Reason]:
         """What the outcomes cannot show: whether both sides were asked and served alike, and how the run was meant."""
-        baseline, candidate = ([Conditions.of(replay.path) for replay in self.replays(side)] for side in get_args(Side))
-        findings: list[Reason] = []
-        for number, (one, other) in enumerate(zip(baseline, candidate, strict=False)):
-            findings += comparable(one, {_named("candidate", number): other})
-        if len(candidate) == 1:  # else the baseline's other replays have seeds of their own, and were compared above
-            repeats = {_named("baseline", number): repeat for number, repeat in enumerate(baseline[1:], 1)}
-            findings += comparable(baseline[0], repeats)
-        if self.request.explore:
-            findings.append(exploratory_reason(self.power))
-        return findings
+        baseline, candidate = ([replay.path for replay in self.replays(side)] for side in get_args(Side))
+        explored = [exploratory_reason(self.power)] if self.request.explore else []
+        return [*compared(baseline, candidate), *explored]
 
     @cached_property
     def report(self) -> StageOutput:
@@ -427,7 +381,9 @@ class Gate:
     def _note(self, run: StageRun | None, output: StageOutput, *files: str, side: str = "") -> None:
         """Tell the user and the tracker what a stage made."""
         text = "reused" if output.reused else f"done in {output.seconds:.0f} s"
-        self.progress.say(f"{output.stage} {side}".strip(), f"{text} ({output.key})")
+        name = f"{output.stage} {side}".strip()
+        self._seconds[f"{name}, seconds"] = round(output.seconds, 1)
+        self.progress.say(name, f"{text} ({output.key})")
         if run is not None:
             run.output(output)
             run.artifacts(*(output.path / name for name in files))

@@ -17,11 +17,11 @@ from gate_fakes import DEAD_SERVER, Answer, FakeMachine, always, write_golden, w
 from pipeline import cli
 from pipeline.digests import digest_of
 from pipeline.errors import GoldenSetError, QuantizeError, RecipeError, ServerError, SettingsError, Verdict
-from pipeline.gate import Request
 from pipeline.ladder import LadderResult, climb, default_ladder, steps
 from pipeline.progress import Silent
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.reporting.ladder.facts import LadderRecord
+from pipeline.request import Request
 from pipeline.settings import CONFIGS, LadderSettings, Recipe, load_recipe, load_settings
 from pipeline.store import StageOutput, Store
 
@@ -101,6 +101,11 @@ def climbing(golden: str, store: Store, tmp_path: Path, monkeypatch: pytest.Monk
         return climb(request, file, store, Silent(), measure_all=everything)
 
     return climb_
+
+
+def quantize_key(recipe: str) -> str:
+    """The key of a fake candidate's stage output."""
+    return digest_of({"checkpoint": "ba" * 32, "recipe": recipe})[:16]
 
 
 def states(record: LadderRecord) -> dict[str, str]:
@@ -344,6 +349,8 @@ def test_the_figures_are_those_of_the_candidates_records(climbing: Climb, store:
     worst = min((row["lower"] + row["margin"], row["metric"]) for row in decision["metrics"] if row["gating"])
     assert judged.worst is not None and judged.worst.headroom == pytest.approx(worst[0])
     assert (judged.worst.metric, judged.flips) == ("tool_call_correct", (9, 0))
+    (made,) = (store.root / "stages" / "quantize").glob(f"{quantize_key('int4-awq')}/stage.json")
+    assert judged.quantize_s == round(json.loads(made.read_text(encoding="utf-8"))["seconds"], 1)
 
 
 # --- bad input, and the command line ------------------------------------------------------------

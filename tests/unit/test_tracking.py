@@ -16,8 +16,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from gate_fakes import write_golden, write_policy
+from test_ladder import BAD, FakeLadder
 
 from pipeline.errors import Interrupted, ModelError, ServerError, SettingsError, StageError
+from pipeline.ladder import climb
+from pipeline.progress import Silent
+from pipeline.request import Request
 from pipeline.settings import PROJECT_ROOT
 from pipeline.store import Store
 from pipeline.tracking import Tracker, download_model_uri, tracking_uri, ui_command_line
@@ -32,7 +37,7 @@ def _metric(name: str, gating: bool, verdict: str, **figures: Any) -> dict[str, 
         **{"n": 40, "baseline_passed": 36, "candidate_passed": 31, "baseline_rate": 0.9, "candidate_rate": 0.775},
         **{"difference": -0.125, "lower": -0.25, "upper": -0.04, "b": 7, "c": 2, "n_to_decide": None},
         **{"unscorable_baseline": 0, "unscorable_candidate": 1, "design_effect": None, "flips_to_change": {}},
-        **{"limits": None, "mcnemar_p": 0.18, "n_planned": None, "noise": None},
+        **{"limits": None, "mcnemar_p": 0.18, "n_planned": None, "noise": None, "looks": []},
         **figures,
     }
 
@@ -51,6 +56,7 @@ def decision() -> dict[str, Any]:
         ],
         "next_step": "Try int8-w8a8.",
         "to_change": "3 fewer lost turns.",
+        "look": None,
         "baseline": {"source": "demo", "revision": None, "digest": BASELINE, "weight_bytes": 200_000_000},
         "candidate": {
             "digest": CANDIDATE,
@@ -83,7 +89,10 @@ def decision() -> dict[str, Any]:
                 **{"flagged": False, "p_adjusted": None},
             }
         ],
-        "critical": {"turns": 9, "passed_by_baseline": 8, "failed": ["late#3"], "upper_limit": 0.47, "unstable": []},
+        "critical": {
+            **{"turns": 9, "passed_by_baseline": 8, "failed": ["late#3"], "upper_limit": 0.47, "unstable": []},
+            **{"by_chance": 0.0, "rejected_at": 1},
+        },
         "accounting": {"turns": 40, "baseline_scored": 40, "candidate_scored": 39},
         "flips": {"pass_to_fail": 7, "fail_to_pass": 2},
         "scenarios_wiped_out": [],
@@ -273,6 +282,30 @@ def test_a_run_can_take_others_below_it(uri: str) -> None:
     assert runs["gate"].data.tags["mlflow.parentRunId"] == ladder.run_id
     assert runs["ladder"].data.metrics == {"headroom/fp8-dynamic": 0.01}
     assert runs["ladder"].data.tags["chosen"] == "fp8-dynamic"
+
+
+def test_a_ladder_holds_the_runs_of_its_candidates(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeLadder(int4_awq=BAD).install(monkeypatch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    file = tmp_path / "ladder.yaml"
+    file.write_text("candidates: [fp8-dynamic, int4-awq]\n", encoding="utf-8")
+    request = Request("demo", golden=str(write_golden(tmp_path / "set")), policy=write_policy(tmp_path / "gate.yaml"))
+    result = climb(request, file, Store(tmp_path / "home"), Silent(), measure_all=False)
+    assert result.notes == ()
+    runs = {run.info.run_id: run for run in _runs(uri).values()}
+    assert result.mlflow_run is not None
+    ladder = runs[result.mlflow_run]
+    assert (ladder.info.status, ladder.data.tags["verdict"], ladder.data.tags["chosen"]) == (
+        *("FINISHED", "ACCEPT", "fp8-dynamic"),
+    )
+    assert ladder.data.metrics["weight_megabytes/int4-awq"] == pytest.approx(402e-6)
+    assert ladder.data.metrics["headroom/int4-awq"] < 0 < ladder.data.metrics["headroom/fp8-dynamic"]
+    for judged in result.record.judgements:
+        assert judged.mlflow_run is not None
+        assert runs[judged.mlflow_run].data.tags["mlflow.parentRunId"] == result.mlflow_run
+        assert runs[judged.mlflow_run].data.tags["verdict"] == judged.verdict
+    files = {file.path for file in _client(uri).list_artifacts(result.mlflow_run)}
+    assert files == {"ladder.json", "ladder.html", "ladder.md"}
 
 
 def test_stages_in_parallel_threads_keep_their_facts_apart(uri: str) -> None:

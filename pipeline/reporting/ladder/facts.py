@@ -69,6 +69,7 @@ class Judgement(_Part):
     baseline_weight_bytes: int
     candidate_weight_bytes: int | None
     speed_representative: bool
+    quantize_s: Finite | None = Field(description="seconds that quantizing took; None where it is not on record")
     run: str
     mlflow_run: str | None = None
 
@@ -198,6 +199,7 @@ def judgement_of(decision: Mapping[str, Any], run: str, mlflow_run: str | None) 
         baseline_weight_bytes=decision["baseline"]["weight_bytes"],
         candidate_weight_bytes=decision["candidate"]["weight_bytes"],
         speed_representative=decision["engine"]["speed_representative"],
+        quantize_s=decision["times"].get("quantize, seconds"),
         run=run,
         mlflow_run=mlflow_run,
     )

@@ -60,6 +60,7 @@ def judged(
         baseline_weight_bytes=BASELINE_BYTES,
         candidate_weight_bytes=size,
         speed_representative=False,
+        quantize_s=83.4,
         run=run,
         mlflow_run="0123456789abcdef0123456789abcdef",
     )
