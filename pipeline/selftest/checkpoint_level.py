@@ -9,10 +9,11 @@ from pathlib import Path
 
 from pipeline.errors import GateError, StageError, Verdict
 from pipeline.evidence.record import DECISION_FILE, read_decision
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.inspection import Finding
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import read_checkpoint
+from pipeline.request import Request
 from pipeline.selftest.catalogue import Fault, Result, Sound, decided, raised
 from pipeline.selftest.copies import Copy
 from pipeline.selftest.reply_level import judge, sound_context
