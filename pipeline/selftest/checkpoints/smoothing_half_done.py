@@ -20,4 +20,4 @@ def edit(copy: Copy) -> None:
 
 def _divide(weights: Weights) -> None:
     norm = weights["model.layers.2.input_layernorm.weight"]
-    norm.values = norm.values / np.linspace(1, 4, norm.raw.size).astype(np.float32)
+    norm.values = np.divide(norm.values, np.linspace(1, 4, norm.raw.size), dtype=np.float32)
