@@ -1,4 +1,4 @@
-"""``quant-gate``: the command line. Options become a :class:`pipeline.runner.Request`; the runner does the rest."""
+"""``quant-gate``: the command line. Options become a :class:`pipeline.request.Request`; the runner does the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pipeline.errors import (
     Verdict,
 )
 from pipeline.evidence.record import read_decision
-from pipeline.gate import Gate, Request, Side
+from pipeline.gate import Gate, Side
 from pipeline.golden.commands import golden_app
 from pipeline.ladder import PAGE_FILE, climb, default_ladder
 from pipeline.reporting import summary
@@ -36,6 +36,7 @@ from pipeline.reporting.findings import findings_view
 from pipeline.reporting.ladder.table import ladder_table, ladder_view
 from pipeline.reporting.live import LiveProgress
 from pipeline.reporting.power import power_view
+from pipeline.request import Request
 from pipeline.runner import run
 from pipeline.runs import measured_noise
 from pipeline.selftest.report import view as selftest_view

@@ -9,9 +9,10 @@ from typing import Any
 
 from pipeline.errors import Verdict
 from pipeline.evidence.record import read_decision
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.progress import Progress
 from pipeline.reporting import RunFacts
+from pipeline.request import Request
 from pipeline.runs import keep, slug
 from pipeline.store import Store
 from pipeline.tracking import Tracker

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pipeline.errors import SettingsError
-from pipeline.gate import Request
 from pipeline.ladder.keeping import keep_ladder, track_ladder
 from pipeline.ladder.sets import gates
 from pipeline.ladder.steps import Steps
 from pipeline.progress import Progress
 from pipeline.quantizers import embedded
 from pipeline.reporting.ladder.facts import LadderRecord
+from pipeline.request import Request
 from pipeline.runs import slug
 from pipeline.settings import CONFIGS, LadderSettings, load_recipe, load_settings
 from pipeline.store import Store

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from pipeline.digests import digest_of, file_digest
 from pipeline.errors import GoldenSetError
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.golden import GoldenSet, split
 from pipeline.golden.split import HALVES, write_halves
 from pipeline.progress import Progress
+from pipeline.request import Request
 from pipeline.store import Store
 
 HALF = "half"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.errors import VERDICT_EXIT_CODES, GateError, InputError, Interrupted, Verdict
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.progress import Progress
 from pipeline.quantizers.fit import fit_recipe
 from pipeline.reporting.ladder.facts import (
@@ -20,6 +20,7 @@ from pipeline.reporting.ladder.facts import (
     is_cheaper,
     judgement_of,
 )
+from pipeline.request import Request
 from pipeline.runner import RunResult, run
 from pipeline.settings import LadderSettings, load_recipe
 from pipeline.statistics.facts import ReasonCode

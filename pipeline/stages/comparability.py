@@ -7,7 +7,7 @@ digest of each request (messages, tools, sampling), and the engine's identity an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,22 @@ def _engine(path: Path) -> dict[str, Any] | None:
         return {**told["identity"], "version in effect": running["version"], **effective}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def compared(baseline: Sequence[Path], candidate: Sequence[Path]) -> list[Reason]:
+    """What keeps the replays of the two sides from being compared; each side's first, then its repeats.
+
+    Where the candidate has other samples they are compared with the baseline's of the same number, which have the same
+    seed; else the baseline's repeats with its first replay.
+    """
+    first, second = ([Conditions.of(path) for path in side] for side in (baseline, candidate))
+    reasons = []
+    for number, (one, other) in enumerate(zip(first, second, strict=False)):
+        reasons += comparable(one, {f"candidate repeat {number}" if number else "candidate": other})
+    if len(second) == 1:
+        repeats = {f"baseline repeat {number}": repeat for number, repeat in enumerate(first[1:], 1)}
+        reasons += comparable(first[0], repeats)
+    return reasons
 
 
 def comparable(baseline: Conditions, others: Mapping[str, Conditions]) -> list[Reason]:

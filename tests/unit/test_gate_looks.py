@@ -9,8 +9,9 @@ import pytest
 from gate_fakes import DEAD_SERVER, TURNS, FakeMachine, always, write_golden, write_policy
 
 from pipeline.errors import ServerError, Verdict
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.progress import Silent
+from pipeline.request import Request
 from pipeline.runner import RunResult, run
 from pipeline.store import Store
 

@@ -11,8 +11,9 @@ from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
 
 from pipeline import gate
 from pipeline.errors import RecipeError
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.progress import Silent
+from pipeline.request import Request
 from pipeline.runner import run
 from pipeline.settings import load_recipe
 from pipeline.store import Store

@@ -28,8 +28,9 @@ from pipeline.errors import (
     StageError,
     Verdict,
 )
-from pipeline.gate import Gate, Request
+from pipeline.gate import Gate
 from pipeline.progress import Silent
+from pipeline.request import Request
 from pipeline.runner import RunResult, run
 from pipeline.store import Store
 
@@ -359,7 +360,7 @@ def test_a_second_run_does_nothing_again_and_says_the_same(
 
     second = run(request_, store, Heard())
     assert machine.done == []
-    assert len(heard) == 9  # quantize, three replays and their evaluations, decide, report
+    assert len(heard) == 10  # quantize, inspect, three replays and their evaluations, decide, report
     assert all(text.startswith("reused") for text in heard)
     assert first.directory != second.directory
     for name in ("decision.json", "flips.jsonl", "report.html"):

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from pipeline import cli
 from pipeline.errors import RecordError, Verdict
 from pipeline.evidence.record import read_decision
-from pipeline.gate import Request
 from pipeline.inspection import CHECKS, Finding, Severity
 from pipeline.progress import Silent
 from pipeline.reporting.findings import findings_view
+from pipeline.request import Request
 from pipeline.runner import run
 from pipeline.stages import inspect
 from pipeline.statistics.facts import ReasonCode
