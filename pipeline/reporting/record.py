@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluators.turn import Reply, ToolCall
 from pipeline.errors import RecordError, Verdict
@@ -19,6 +19,8 @@ from pipeline.errors import RecordError, Verdict
 _REMEDY = "The record is damaged or comes from another version: run the decide stage again."
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Flips = int | Annotated[Finite, AfterValidator(lambda rates: round(rates, 1))]
+"""A count of turns; where each turn is sampled several times a sum of rates, with a digit for people."""
 
 
 class _Part(BaseModel):
@@ -92,8 +94,8 @@ class MetricRow(_Part):
     verdict: Verdict | None
     n: int
     clusters: int | None = None
-    baseline_passed: int
-    candidate_passed: int
+    baseline_passed: Flips
+    candidate_passed: Flips
     baseline_rate: Finite | None
     candidate_rate: Finite | None
     difference: Finite | None
@@ -101,8 +103,8 @@ class MetricRow(_Part):
     upper: Finite | None
     margin: Finite
     floor: Finite | None
-    b: int
-    c: int
+    b: Flips
+    c: Flips
     unscorable_baseline: int
     unscorable_candidate: int
     n_to_decide: int | None = None
@@ -118,8 +120,8 @@ class SliceRow(_Part):
     slice: str
     metric: str
     n: int
-    b: int
-    c: int
+    b: Flips
+    c: Flips
     baseline_rate: Finite | None
     candidate_rate: Finite | None
     difference: Finite | None

@@ -57,6 +57,28 @@ def test_every_verdict_makes_a_valid_record(candidate: list[Outcome], repeats: A
     assert read_decision(tmp_path / "decision.json") == json.loads(json.dumps(record))
 
 
+def test_sampled_turns_make_a_valid_record_of_rates() -> None:
+    policy = GateSettings.model_validate(
+        {**POLICY.model_dump(), "sampling": {"temperature": 0.7, "samples": 3}}, strict=False
+    )
+    worse = make_outcomes(GOLDEN.turns, lambda i: i != 30)
+    decision = decide(GOLDEN.turns, SOUND, worse, policy, repeats=[SOUND] * 2, candidate_repeats=[SOUND] * 2)
+    (row, *_), (part, *_) = record_of(decision, policy)["metrics"], record_of(decision, policy)["slices"]
+    assert (row["b"], row["c"], row["baseline_passed"], row["candidate_passed"]) == (0.333333, 0, 300, 299.666667)
+    assert row["difference"] == pytest.approx(-1 / 900, abs=1e-6)
+    assert (part["slice"], part["metric"], part["b"]) == ("long_history", "m", 0.333333)
+
+
+def test_a_decision_at_a_look_makes_a_valid_record() -> None:
+    policy = POLICY.model_copy(update={"looks": (0.25, 0.5)})
+    lost = make_outcomes(GOLDEN.turns, lambda i: False)
+    record = record_of(decide(GOLDEN.turns, SOUND, lost, policy, look=2), policy)
+    assert (record["verdict"], record["look"]) == ("REJECT", 2)
+    first, second = record["metrics"][0]["looks"]
+    assert (first["look"], first["fraction"], second["fraction"]) == (1, 0.25, 0.5)
+    assert 0 < second["p"] < second["level"] < 0.05
+
+
 def test_no_turns_at_all_still_make_a_valid_record() -> None:
     assert record_of(decide([], [], [], POLICY))["verdict"] == "INVALID"
 

@@ -48,6 +48,11 @@ def test_the_table_shows_the_figures_of_the_record() -> None:
     row |= {"margin": 0.03, "b": 188, "c": 12}
     line = next(x for x in summary_text(made.decision, made.run).splitlines() if x.startswith("tool_call_correct"))
     assert line.split()[1:] == ["82.3", "50.0", "-32.31", "-35.67", "-3.00", "188", "12", "REJECT"]
+    row |= {"b": 188.333333, "c": 0.666667}  # turns sampled three times
+    text = summary_text(made.decision, made.run)
+    line = next(x for x in text.splitlines() if x.startswith("tool_call_correct"))
+    assert line.split()[6:8] == ["188.3", "0.7"]
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_widest_figures_still_fit() -> None:
