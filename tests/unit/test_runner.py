@@ -728,7 +728,8 @@ def test_an_interruption_stops_what_runs_and_ends_with_130(
 
     machine.hooks |= {"baseline": baseline.work, "candidate": interrupt}
     assert ending() == 130
-    assert (baseline.stops, candidate.stops) in ((1, 1), (1, 0))  # 0: it came too late to be started
+    assert baseline.stopped.is_set()  # perhaps twice: each nested block stops what still runs
+    assert candidate.stopped.is_set() or not candidate.started.is_set()  # it may have come too late to be started
     told = capsys.readouterr().err
     assert "interrupted" in told
     assert "what is complete is reused" in told
