@@ -29,6 +29,9 @@ RESULT = "selftest/result.json"
 """Where the report is kept, below the store."""
 GOLDEN = PROJECT_ROOT / "golden_sets" / "support"
 
+Found = Sound | Result | Rate
+Job = Callable[[], Sequence[Found]]
+
 
 def selftest(store: Store, progress: Progress, full: bool = False) -> Report:
     """Run the reply-level faults and the simulations; with ``full`` the checkpoint-level faults as well.
@@ -37,7 +40,7 @@ def selftest(store: Store, progress: Progress, full: bool = False) -> Report:
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="selftest-", dir=_made(store.root)) as folder:
-        jobs: list[Callable[[], Sound | Result | Rate]] = [partial(_accepts_itself, Path(folder))]
+        jobs: list[Job] = [partial(_accepts_itself, Path(folder))]
         jobs += [partial(_measure, name) for name in QUESTIONS]
         jobs += [partial(_inject, Path(folder), fault) for fault in faults("reply")]
         done = _all(jobs, progress)
@@ -58,8 +61,8 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _all(jobs: Sequence[Callable[[], Sound | Result | Rate]], progress: Progress) -> list[Sound | Result | Rate]:
-    """Run ``jobs`` in processes of their own; results in the order of the jobs."""
+def _all(jobs: Sequence[Job], progress: Progress) -> list[Found]:
+    """Run ``jobs`` in processes of their own; what they find in the order of the jobs."""
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads that show progress
     pool = concurrent.futures.ProcessPoolExecutor(os.cpu_count(), context, initializer=_leave_signals_to_the_parent)
     with pool:
@@ -67,7 +70,7 @@ def _all(jobs: Sequence[Callable[[], Sound | Result | Rate]], progress: Progress
             waiting = [pool.submit(job) for job in jobs]
             for done, _ in enumerate(concurrent.futures.as_completed(waiting), 1):
                 progress.advance(STAGE, done, len(jobs))
-            return [future.result() for future in waiting]
+            return [item for future in waiting for item in future.result()]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -83,15 +86,15 @@ def _case() -> Case:
     return make_case(golden_sets.load(GOLDEN), load_gate())
 
 
-def _accepts_itself(folder: Path) -> Sound:
+def _accepts_itself(folder: Path) -> list[Sound]:
     decision = read_decision(reply_level.decision_of(Store(folder), _case()))
-    return Sound("baseline against itself", decision["verdict"], decision["reasons"][0]["text"])
+    return [Sound("baseline against itself", decision["verdict"], decision["reasons"][0]["text"])]
 
 
-def _inject(folder: Path, fault: Fault) -> Result:
-    return reply_level.run_fault(Store(folder), fault, _case())
+def _inject(folder: Path, fault: Fault) -> list[Result]:
+    return [reply_level.run_fault(Store(folder), fault, _case())]
 
 
-def _measure(name: str) -> Rate:
+def _measure(name: str) -> list[Rate]:
     case = _case()
     return QUESTIONS[name].measure(case.golden, case.policy)
