@@ -89,6 +89,12 @@ def _assistant_spans(text: str) -> Iterator[tuple[int, int]]:
         at = text.find(opening, end)
 
 
+def cut(conversation: dict[str, Any], replies: int) -> dict[str, Any]:
+    """The conversation up to its ``replies``-th reply."""
+    places = [at for at, message in enumerate(conversation["messages"]) if message["role"] == "assistant"]
+    return conversation | {"messages": conversation["messages"][: places[:replies][-1] + 1]}
+
+
 def batches(examples: Sequence[Example], chance: random.Random, padding: int) -> list[Batch]:
     """Batches of examples with the same beginning and like length, in random order."""
     by_prefix: dict[tuple[int, ...], list[Example]] = {}
@@ -216,6 +222,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--decay", type=int, default=100, help="steps of the final decay of the learning rate")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--per-template", type=int, default=12)
+    parser.add_argument("--replies", type=int, default=99, help="cut conversations after so many replies")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--save-every", type=int, default=40)
@@ -225,7 +232,7 @@ def parse_options() -> argparse.Namespace:
 def load_examples(render: Renderer, options: argparse.Namespace) -> tuple[list[Example], list[Example]]:
     """Training and validation examples."""
     training = [
-        render.example(conversation)
+        render.example(cut(conversation, options.replies))
         for business in BUSINESSES
         for conversation in conversations(business, seed=options.seed, per_template=options.per_template)
     ]
