@@ -105,9 +105,11 @@ def _one(artifact: Artifact, module: str, found: Comparison) -> None:
 
 
 def _consumers(found: Comparison) -> list[str]:
-    """Weights whose columns may have been multiplied: they or a neighbour differ by more than rounding."""
+    """Weights whose columns may have been multiplied: they or a neighbour differ by more than rounding, or in parts."""
     finite = {module: result for module, result in found.fits.items() if result.finite}
-    parents = {module.rpartition(".")[0] for module, result in finite.items() if not plain(result, found.limit)}
+    parents = {
+        module.rpartition(".")[0] for module, result in finite.items() if result.stray or not plain(result, found.limit)
+    }
     return [
         m
         for m, r in finite.items()

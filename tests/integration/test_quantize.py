@@ -16,7 +16,7 @@ from pipeline.progress import Silent
 from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, read_checkpoint, side_files, tensors, weight_files
 from pipeline.quantizers.fit import fit_recipe
 from pipeline.settings import Calibration, EightBit, Recipe, load_recipe
-from pipeline.stages import quantize
+from pipeline.stages import inspect, quantize
 from pipeline.store import Store
 
 TEMPLATE = Path(__file__).parents[2] / "examples" / "demo_model" / "chat_template.jinja"
@@ -148,6 +148,10 @@ def test_candidate_is_quantized_as_asked_and_complete(
     method = "awq" if kind == "int4-autoawq" else "compressed-tensors"
     assert after.pop("quantization_config")["quant_method"] == method
     assert after == before
+
+    # No false alarm: what the inspection reads is what the quantizer wrote.
+    options = {"golden": GOLDEN, "recipe": recipe, "template_override": None, "progress": Silent()}
+    assert inspect.look(candidate.path, baseline, **options) == ()
 
     # The prediction is of tensors; the file adds a header.
     predicted = fit_recipe(recipe, baseline).predicted_bytes

@@ -11,6 +11,7 @@ from checkpoints import (
     CONFIG,
     GROUP,
     HIDDEN,
+    INNER,
     LAYERS,
     PROJECTIONS,
     SCHEMES,
@@ -55,6 +56,17 @@ def test_smoothed_heads_with_shared_keys(inspect: Inspect, candidate: Candidate)
         v, o = f"model.layers.{n}.self_attn.v_proj.weight", f"model.layers.{n}.self_attn.o_proj.weight"
         made[v], made[o] = bf16(value(made[v]) / factor[:, None]), bf16(value(made[o]) * twice)
     assert inspect(candidate("int8", quantize(made, SCHEMES["int8"][0]))) == ()
+
+
+@pytest.mark.parametrize("scheme", ["int4", "awq"])
+def test_smoothing_of_a_few_channels(inspect: Inspect, candidate: Candidate, scheme: str) -> None:
+    """Factors so near to one that the weights are within their rounding errors, but for some rows."""
+    made, factor = llama(), np.exp(np.random.default_rng(4).normal(0, 0.1, INNER)).astype(np.float32)
+    factor[:3] = 0.55
+    for n in range(LAYERS):
+        up, down = f"model.layers.{n}.mlp.up_proj.weight", f"model.layers.{n}.mlp.down_proj.weight"
+        made[up], made[down] = bf16(value(made[up]) / factor[:, None]), bf16(value(made[down]) * factor)
+    assert inspect(candidate(scheme, quantize(made, SCHEMES[scheme][0]))) == ()
 
 
 def test_norms_that_multiply_by_one_plus_the_weight(inspect: Inspect, candidate: Candidate, tmp_path: Path) -> None:
