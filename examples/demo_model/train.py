@@ -154,6 +154,15 @@ def save(model: LoraLlama, folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
+def begin_with(model: LoraLlama, folder: Path) -> None:
+    """Take the weights of an adapter that was trained before."""
+    tensors = load_file(folder / "adapter_model.safetensors")
+    with torch.no_grad():
+        for name, (a, b) in model.adapter.items():
+            a.copy_(tensors[f"base_model.model.{name}.lora_A.weight"])
+            b.copy_(tensors[f"base_model.model.{name}.lora_B.weight"])
+
+
 def validate(model: LoraLlama, held: Sequence[Batch]) -> float:
     """Weighted mean loss of the validation batches."""
     total = count = 0.0
@@ -222,6 +231,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--decay", type=int, default=100, help="steps of the final decay of the learning rate")
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--per-template", type=int, default=12)
+    parser.add_argument("--adapter", type=Path, help="begin with this adapter instead of a new one")
     parser.add_argument("--replies", type=int, default=99, help="cut conversations after so many replies")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -251,6 +261,8 @@ def main() -> None:
     config = json.loads((options.base / "config.json").read_text(encoding="utf-8"))
     weights = load_file(options.base / "model.safetensors")
     model = LoraLlama(weights, config, rank=RANK, scale=ALPHA / RANK, seed=options.seed)
+    if options.adapter:
+        begin_with(model, options.adapter)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)
     options.output.mkdir(parents=True, exist_ok=True)
     training = Training(model, optimizer, options.output)
