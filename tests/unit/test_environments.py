@@ -5,6 +5,7 @@ Nothing is installed here: ``uv`` is a small script that makes directories, in a
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -496,7 +497,9 @@ def start_setup(project: Path) -> subprocess.Popen[str]:
     for name in ("__init__", "environments", "errors", "processes", "progress"):
         shutil.copy(PROJECT / "pipeline" / f"{name}.py", project / "pipeline")
     command = [sys.executable, "-S", "-m", "pipeline.environments", "setup", "serve"]
-    return subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE, text=True)
+    # Tests that run in the background of a shell inherit an ignored SIGINT.
+    attentive = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    return subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE, text=True, preexec_fn=attentive)  # noqa: PLW1509
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
