@@ -18,7 +18,7 @@ from gate_fakes import DEAD_SERVER, write_golden, write_policy
 
 from pipeline import cli
 from pipeline.errors import EnvironmentMissing
-from pipeline.settings import PROJECT_ROOT
+from pipeline.settings import CONFIGS, PROJECT_ROOT
 
 SCREEN_LINES = 24
 GROUP = typer.main.get_command(cli.app)
@@ -129,7 +129,8 @@ def test_wrong_use_ends_with_2_and_says_how_to_do_it(words: list[str], expected:
 
 
 def test_the_remedy_lists_what_there_is(end: End) -> None:
-    assert "Known: fp8-dynamic, int4-gptq, int4-rtn, int8-w8a8" in end("run", "--recipe", "int5").err
+    told = " ".join(end("run", "--recipe", "int5").err.split())
+    assert "Known: " + ", ".join(path.stem for path in sorted((CONFIGS / "recipes").glob("*.yaml"))) in told
     assert "Known: default" in end("run", "--serving", "nope").err
 
 
@@ -241,7 +242,8 @@ def test_a_signal_ends_a_real_run_with_130_after_its_engine(tmp_path: Path) -> N
     assert gate.stdout.readline() == "serving\n"
     gate.send_signal(signal.SIGTERM)
     out, err = gate.communicate(timeout=120)
-    assert (gate.returncode, out) == (130, "stopped\n")
+    assert gate.returncode == 130
+    assert set(out.splitlines()) == {"stopped"}  # by the pool of the stages, and again by the one around it
     lines = err.splitlines()
     assert "error: interrupted" in lines
     assert "remedy: Run the same command again: what is complete is reused." in lines
