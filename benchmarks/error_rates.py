@@ -6,11 +6,16 @@ holds all of it; at zero loss at most 5 % REJECT. The last column is the standar
 
 ``python benchmarks/error_rates.py exact [step]`` computes, without simulation, the rates of independent turns
 at a loss of exactly the margin: the worst and the mean over set sizes from 60 to 1,300 in steps (default 10).
+
+``python benchmarks/error_rates.py self [runs]`` compares a baseline with itself on the shipped golden sets, with all
+their metrics, slices and critical turns, at shares of near ties that each replay decides anew (default 100 per line).
 """
 
 from __future__ import annotations
 
+import random
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scipy.special import bdtr
 from scipy.stats import binom
 
+import evaluators
+from pipeline import golden
 from pipeline.errors import Verdict
-from pipeline.settings import GateSettings
+from pipeline.selftest.case import WEAK, golden_reply, wrong_reply
+from pipeline.settings import CONFIGS, PROJECT_ROOT, GateSettings, load_gate
 from pipeline.statistics.limits import PairedCounts
 from pipeline.statistics.simulation import simulate_decisions
+from pipeline.statistics.verdict import decide
 
 MARGIN, ALPHA = 0.03, 0.05
 POLICY = {"metrics": {"m": {"margin": MARGIN}}}
@@ -103,11 +112,46 @@ def _rate(n: int, margin: float, gain: float, edges: list[int], verdict: Verdict
     return total
 
 
+def itself(runs: int) -> None:
+    """Print verdicts on a baseline against itself."""
+    whole, policy = golden.load(PROJECT_ROOT / "golden_sets" / "support"), load_gate()
+    demo = load_gate(CONFIGS / "gate-demo.yaml")
+    sets = [(whole, policy)]
+    if demo.sample is not None:
+        sets.insert(0, (golden.select(whole, demo.sample), demo))
+    print(
+        f"{'turns':>6} {'critical':>8} {'near ties':>9} {'repeats':>7}   verdicts in {runs} runs; runs with a lost turn"
+    )
+    for chosen, rules in sets:
+        turns = chosen.turns
+        critical = sum(turn.expect.critical for turn in turns)
+        scored = {
+            turn.id: [evaluators.evaluate(turn, reply(turn)) for reply in (golden_reply, wrong_reply)] for turn in turns
+        }
+        for near, repeats in ((0.006, 1), (0.006, 3), (0.02, 1), (0.02, 3)):
+            verdicts: Counter[str] = Counter()
+            lost = 0
+            for seed in range(runs):
+                chance = random.Random(seed)
+                drawn = {turn.id: chance.random() for turn in turns}
+                weak = {name for name, share in drawn.items() if share < WEAK}
+                ties = [name for name, share in drawn.items() if WEAK <= share < WEAK + near]
+                wrong = [weak.union(t for t in ties if chance.random() < 0.5) for _ in range(repeats + 2)]
+                sides = [[o for name in scored for o in scored[name][name in one]] for one in wrong]
+                decision = decide(turns, sides[0], sides[1], rules, repeats=sides[2:])
+                verdicts[decision.verdict] += 1
+                lost += bool(decision.critical.failed)
+            found = ", ".join(f"{verdict} {count}" for verdict, count in sorted(verdicts.items()))
+            print(f"{len(turns):>6} {critical:>8} {near:>9.1%} {repeats:>7}   {found}; {lost}", flush=True)
+
+
 def main() -> None:
-    """Simulate, or compute exactly."""
+    """Simulate, compute exactly, or compare with itself."""
     words = sys.argv[1:]
     if words[:1] == ["exact"]:
         exact(int(words[1]) if len(words) > 1 else 10)
+    elif words[:1] == ["self"]:
+        itself(int(words[1]) if len(words) > 1 else 100)
     else:
         simulated(int(words[0]) if words else 2000)
 
