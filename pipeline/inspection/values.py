@@ -185,8 +185,8 @@ def _smoothed(artifact: Artifact, found: Comparison) -> set[str]:
             by_parent[module.rpartition(".")[0]].append(result)
     for consumer, (gain, left) in found.columns.items():
         result = found.fits[consumer]
-        if left > max(found.limit * result.expected, ERROR_FLOOR):
-            continue
+        if left > max(found.limit * result.expected, ERROR_FLOOR) or _cancel(np.ones_like(gain), gain):
+            continue  # columns that were not multiplied need no other end, and explain nothing
         for producer in by_parent[consumer.rpartition(".")[0]]:
             if producer.module != consumer and any(
                 _cancel(rows, gain) for rows in _as_inputs(producer.row_gain, len(gain), artifact)
@@ -206,7 +206,7 @@ def _as_inputs(row_gain: NDArray[np.float32], width: int, artifact: Artifact) ->
             yield np.repeat(row_gain[-own:].reshape(shared, -1), heads // shared, axis=0).reshape(-1)
 
 
-def _cancel(rows: NDArray[np.float32], columns: NDArray[np.float64]) -> bool:
+def _cancel(rows: NDArray[np.float32] | NDArray[np.float64], columns: NDArray[np.float64]) -> bool:
     return len(rows) == len(columns) and float(np.sqrt(np.mean((rows * columns - 1) ** 2))) <= SAME_FACTOR
 
 
