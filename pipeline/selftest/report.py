@@ -102,26 +102,37 @@ def view(report: Report) -> RenderableType:
 
 
 def _matrix(report: Report) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-    for name in ("fault", "level", "must be caught by", "caught by", "verdict", ""):
-        table.add_column(name, overflow="fold")
+    """One line a fault; 80 columns hold it where the named check caught it."""
+    table = _table("fault", "must be caught by", "caught by", "verdict", "")
     for sound in report.sound:
-        table.add_row(sound.name, "", "nothing", "nothing" if sound.ok else sound.text, sound.verdict, _mark(sound.ok))
-    for r in report.results:
-        found = r.fault.caught_by if r.ok else _caught(r)
-        others = len(r.caught_by) - 1
-        more = f" and {others} more" if r.ok and others else ""
-        table.add_row(r.fault.name, r.fault.level, r.fault.caught_by, found + more, r.verdict, _mark(r.ok))
+        table.add_row(sound.name, "nothing", "nothing" if sound.ok else sound.text, sound.verdict, _mark(sound.ok))
+    for level in dict.fromkeys(r.fault.level for r in report.results):
+        table.add_section()
+        for r in report.results:
+            if r.fault.level == level:
+                table.add_row(r.fault.name, r.fault.caught_by, _found(r), r.verdict, _mark(r.ok))
     return table
 
 
+def _found(result: Result) -> str:
+    if not result.ok:
+        return _caught(result)
+    others = len(result.caught_by) - 1
+    return f"it and {others} more" if others else "it"
+
+
 def _rates(rates: Sequence[Rate]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
-    for name in ("simulated gates", "runs", "verdict", "rate", "aim", ""):
-        table.add_column(name, overflow="fold")
+    table = _table("simulated gates", "runs", "verdict", "rate", "aim", "")
     for r in rates:
         rate = f"{r.share:.1%} +- {r.error:.1%}"
         table.add_row(r.name, str(r.runs), r.verdict.value, rate, _aim(r), _mark(r.ok))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(name, overflow="fold")
     return table
 
 
