@@ -130,16 +130,17 @@ class Weight:
         )
 
 
-def fit(weight: Weight, norms: Sequence[tuple[str, Floats]] = ()) -> Fit:
+def fit(weight: Weight, norms: Sequence[tuple[str, Floats]] = (), columns: NDArray[np.float64] | None = None) -> Fit:
     """Compare one linear weight with the baseline's.
 
     :param norms: what the columns may have been multiplied by: name of the norm, and [columns].
+    :param columns: what the columns were multiplied by [columns], whatever did it.
     """
     if weight.same_bytes():
         ones = np.ones(weight.rows, np.float32)
         return Fit(weight.module, 0.0, 0.0, 1.0, 1.0, 0.0, True, 0, weight.rows, None, ones, 0.0, 0)
     norm = _best(weight, norms)
-    factor = dict(norms)[norm] if norm else None
+    factor = columns.astype(np.float32) if columns is not None else dict(norms)[norm] if norm else None
     parts = [_sums(weight, factor, *span) for span in weight.blocks()]
     row_bb, row_bc, row_cc = (np.concatenate([part.rows[n] for part in parts]) for n in range(3))
     before, crossed, after = float(row_bb.sum()), float(row_bc.sum()), float(row_cc.sum())
@@ -162,17 +163,14 @@ def fit(weight: Weight, norms: Sequence[tuple[str, Floats]] = ()) -> Fit:
     )
 
 
-def fit_columns(weight: Weight) -> tuple[Sums, float]:
-    """The gain of every column [columns], and the relative error left with each column scaled as fits best."""
-    bb, bc, cc = np.zeros(weight.columns), np.zeros(weight.columns), np.zeros(weight.columns)
+def column_gain(weight: Weight) -> Sums:
+    """The gain of every column [columns]."""
+    bb, bc = np.zeros(weight.columns), np.zeros(weight.columns)
     for span in weight.blocks():
         before, after = weight.before(*span), weight.after(*span)
         bb += np.einsum("ij,ij->j", before, before)
         bc += np.einsum("ij,ij->j", before, after)
-        cc += np.einsum("ij,ij->j", after, after)
-    gain = _divided(bc, bb)
-    explained = float((gain * bc).sum())
-    return gain, _root(float(cc.sum()) - explained, explained)
+    return _divided(bc, bb)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,10 @@ def test_smoothed_heads_with_shared_keys(inspect: Inspect, candidate: Candidate)
 
 
 @pytest.mark.parametrize("scheme", ["int4", "awq"])
-def test_smoothing_of_a_few_channels(inspect: Inspect, candidate: Candidate, scheme: str) -> None:
+@pytest.mark.parametrize("spread", [0.0, 0.03, 0.1])
+def test_smoothing_of_a_few_channels(inspect: Inspect, candidate: Candidate, scheme: str, spread: float) -> None:
     """Factors so near to one that the weights are within their rounding errors, but for some rows."""
-    made, factor = llama(), np.exp(np.random.default_rng(4).normal(0, 0.1, INNER)).astype(np.float32)
+    made, factor = llama(), np.exp(np.random.default_rng(4).normal(0, spread, INNER)).astype(np.float32)
     factor[:3] = 0.55
     for n in range(LAYERS):
         up, down = f"model.layers.{n}.mlp.up_proj.weight", f"model.layers.{n}.mlp.down_proj.weight"

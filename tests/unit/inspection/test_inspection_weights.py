@@ -57,18 +57,22 @@ def test_scales_off_by_a_factor(inspect: Inspect, candidate: Candidate, scheme: 
 
 
 @pytest.mark.parametrize("scheme", ["fp8", "int8", "int4"])
-def test_the_scale_of_one_row(inspect: Inspect, candidate: Candidate, scheme: str) -> None:
-    made = quantize(llama(), SCHEMES[scheme][0])
-    found = inspect(candidate(scheme, scaled(made, f"{DOWN}.weight_scale", 2.0, 5)))
-    assert named(found) == {"weight-rows"}
-    assert found[0].where == DOWN
+@pytest.mark.parametrize("module", [DOWN, UP, Q])
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_the_scale_of_one_row(inspect: Inspect, candidate: Candidate, scheme: str, module: str, smoothed: bool) -> None:
+    weights = smooth(llama(), up_and_down=True) if smoothed else llama()
+    made = quantize(weights, SCHEMES[scheme][0])
+    found = inspect(candidate(scheme, scaled(made, f"{module}.weight_scale", 2.0, 5)))
+    assert named(found) <= {"weight-rows", "weight-deviates"} and found
+    assert {f.where for f in found} == {module}
 
 
-def test_the_scale_of_one_group(inspect: Inspect, candidate: Candidate) -> None:
+@pytest.mark.parametrize("module", [DOWN, UP, Q])
+def test_the_scale_of_one_group(inspect: Inspect, candidate: Candidate, module: str) -> None:
     made = quantize(llama(), int4_group)
-    found = inspect(candidate("int4", scaled(made, f"{DOWN}.weight_scale", 2.0, (5, 3))))
+    found = inspect(candidate("int4", scaled(made, f"{module}.weight_scale", 2.0, (5, 3))))
     assert named(found) == {"weight-rows"}
-    assert found[0].figures["groups"] == 1
+    assert (found[0].where, found[0].figures["groups"]) == (module, 1)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0])
