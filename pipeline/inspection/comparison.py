@@ -13,19 +13,16 @@ from numpy.typing import NDArray
 
 from pipeline.inspection.artifact import Artifact
 from pipeline.inspection.decode import Floats, floats
-from pipeline.inspection.fits import Fit, Weight, column_gain, fit
+from pipeline.inspection.fits import MOVED, ROUNDED, Fit, Tolerance, Weight, column_gain, fit
 from pipeline.inspection.scales import BadScale, Scales, read_scales
 
-ERROR_LIMIT = 3.0
-"""Times the rounding error that a weight may differ: GPTQ moves weights further than to the nearest value, since it
-makes up for the errors of others (1.3 to 1.8 times on the embedded model). A zero point off by one is 3.5 times: a step
-against step / sqrt(12)."""
-ROUNDED_LIMIT = 1.5
-"""The same where the recipe rounds to the nearest value alone (1.02 to 1.03 times on the embedded model)."""
 ERROR_FLOOR = 0.01
 """Relative error that is never held against a weight: what rounding a smoothed weight to 16 bits may do."""
 GAIN_LIMIT = 0.10
 """Off by this share as a whole, a weight is scaled wrongly; rounding and clipping stay within a few percent."""
+SPREAD_LIMIT = 0.08
+"""How far the groups' gains may be off in the middle: scales of the group next to one's own give 0.15 and more on the
+embedded model, GPTQ 0.02."""
 OFFSET_LIMIT = 0.25
 """Mean difference in steps: rounding has none, zero points off by one have a whole one."""
 WORKERS = 4
@@ -40,10 +37,10 @@ _OFFSET_NORMS = re.compile(r"^(gemma|gemma2|gemma3|gemma3_text|qwen3_next|qwen3_
 class Comparison:
     """What is known of all weights: filled by :func:`compare`, judged by ``values.judge``.
 
-    :ivar limit: times the rounding error that a weight may differ.
+    :ivar tolerance: how far a weight may be off.
     """
 
-    limit: float = ERROR_LIMIT
+    tolerance: Tolerance = MOVED
     fits: dict[str, Fit] = field(default_factory=dict)
     columns: dict[str, tuple[NDArray[np.float64], Fit]] = field(default_factory=dict)
     bad: dict[str, BadScale] = field(default_factory=dict)
@@ -57,7 +54,7 @@ def compare(artifact: Artifact, advance: Callable[[int, int], None] = lambda don
 
     :param advance: told how many of how many weights are done.
     """
-    found = Comparison(ROUNDED_LIMIT if artifact.rounded else ERROR_LIMIT)
+    found = Comparison(ROUNDED if artifact.rounded else MOVED)
     _plain_tensors(artifact, found)
     chosen = [
         module
@@ -89,19 +86,21 @@ def _one(artifact: Artifact, module: str, found: Comparison) -> None:
         return  # rotated weights are no longer the baseline's
     layer, columns = layer_of(module), artifact.linear[module].shape[1]
     norms = [(n, f) for n, f in found.norms.items() if layer_of(n) == layer and len(f) == columns]
-    found.fits[module] = fit(Weight(artifact, module, scheme, scales), norms)
+    found.fits[module] = fit(Weight(artifact, module, scheme, scales), found.tolerance, norms)
 
 
 def _consumers(found: Comparison) -> list[str]:
     """Weights whose columns may have been multiplied: they or a neighbour differ by more than rounding, or in parts."""
     finite = {module: result for module, result in found.fits.items() if result.finite}
     parents = {
-        module.rpartition(".")[0] for module, result in finite.items() if result.stray or not plain(result, found.limit)
+        module.rpartition(".")[0]
+        for module, result in finite.items()
+        if result.stray or not plain(result, found.tolerance)
     }
     return [
         m
         for m, r in finite.items()
-        if m.rpartition(".")[0] in parents and (OUTPUT_SIDE.search(m) or not by_rows(r, found.limit))
+        if m.rpartition(".")[0] in parents and (OUTPUT_SIDE.search(m) or not by_rows(r, found.tolerance))
     ]
 
 
@@ -110,21 +109,22 @@ def _columns(artifact: Artifact, module: str, found: Comparison) -> None:
     scales = read_scales(artifact, module, scheme) if scheme else None
     weight = Weight(artifact, module, scheme, scales)
     gain = column_gain(weight)
-    found.columns[module] = gain, fit(weight, columns=gain)
+    found.columns[module] = gain, fit(weight, found.tolerance, columns=gain)
 
 
-def plain(result: Fit, limit: float) -> bool:
+def plain(result: Fit, tolerance: Tolerance) -> bool:
     """Whether the weight is the baseline's (times a norm's factor) with rounding errors."""
     return (
-        result.error <= max(limit * result.expected, ERROR_FLOOR)
+        result.error <= max(tolerance.error * result.expected, ERROR_FLOOR)
+        and result.spread <= SPREAD_LIMIT
         and abs(result.gain - 1) <= GAIN_LIMIT
         and abs(result.offset) <= OFFSET_LIMIT
     )
 
 
-def by_rows(result: Fit, limit: float) -> bool:
+def by_rows(result: Fit, tolerance: Tolerance) -> bool:
     """Whether it is with every row multiplied by something."""
-    return result.row_error <= max(limit * result.expected, ERROR_FLOOR)
+    return result.row_error <= max(tolerance.error * result.expected, ERROR_FLOOR) and result.row_spread <= SPREAD_LIMIT
 
 
 def layer_of(name: str) -> str:

@@ -29,22 +29,47 @@ FLOAT8_SUBNORMAL = 2.0**-9
 """Step of the subnormal numbers of E4M3."""
 MATTERS = 0.1
 """Rows and groups with less than this share of the mean energy are not judged by themselves."""
+FEW = 0.05
+"""Share of rows that a weight's errors are taken without, the worst: GPTQ may move most of all in a single row. They
+are judged by their groups. Also the share of rows or groups up to which a weight counts as right but for these."""
 Sums = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a quantizer may take a weight from the nearest value.
+
+    :ivar error: times the rounding error that a weight may differ.
+    :ivar moved: times the rounding error of its row that a group may differ by itself, where it is not merely scaled
+        and the row as a whole is right: so much of the others' errors GPTQ may have put into it. 0 where none is.
+    """
+
+    error: float
+    moved: float
+
+
+ROUNDED = Tolerance(error=1.5, moved=0.0)
+"""Where the recipe rounds to the nearest value alone (1.02 to 1.03 times on the embedded model)."""
+MOVED = Tolerance(error=5.0, moved=8.0)
+"""GPTQ moves weights further, since it makes up for the errors of others: 1.3 to 2.2 times on the embedded model, and a
+group by up to 5.8 times its row's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
     """One weight against the baseline's.
 
-    :ivar error: root of the summed squared differences over that of the baseline's squares.
+    :ivar error: root of the summed squared differences over that of the baseline's squares, :data:`FEW` rows left out.
     :ivar expected: the same from rounding alone, by the stored scales; 0 for weights that are not quantized.
     :ivar gain: sum of b*c over sum of b*b: 1 where the candidate is the baseline with noise.
     :ivar offset: mean difference in quantization steps.
-    :ivar stray: groups whose own gain is off by more than a half, of ``groups``.
+    :ivar stray: groups whose own gain is off by more than a half, of ``groups``, and not because weights moved.
     :ivar norm: the changed norm that explains the columns, if one does.
     :ivar row_gain: gain by row [rows].
     :ivar row_error: relative error that is left with every row scaled as fits best.
     :ivar row_stray: groups whose gain is off their own row's by more than a half.
+    :ivar spread: how far the groups' gains are off the weight's, in the middle (median).
+    :ivar row_spread: how far they are off their own row's.
     """
 
     module: str
@@ -60,6 +85,8 @@ class Fit:
     row_gain: NDArray[np.float32]
     row_error: float
     row_stray: int
+    spread: float
+    row_spread: float
 
 
 class Weight:
@@ -130,7 +157,12 @@ class Weight:
         )
 
 
-def fit(weight: Weight, norms: Sequence[tuple[str, Floats]] = (), columns: NDArray[np.float64] | None = None) -> Fit:
+def fit(
+    weight: Weight,
+    tolerance: Tolerance,
+    norms: Sequence[tuple[str, Floats]] = (),
+    columns: NDArray[np.float64] | None = None,
+) -> Fit:
     """Compare one linear weight with the baseline's.
 
     :param norms: what the columns may have been multiplied by: name of the norm, and [columns].
@@ -138,19 +170,20 @@ def fit(weight: Weight, norms: Sequence[tuple[str, Floats]] = (), columns: NDArr
     """
     if weight.same_bytes():
         ones = np.ones(weight.rows, np.float32)
-        return Fit(weight.module, 0.0, 0.0, 1.0, 1.0, 0.0, True, 0, weight.rows, None, ones, 0.0, 0)
+        return Fit(weight.module, 0.0, 0.0, 1.0, 1.0, 0.0, True, 0, weight.rows, None, ones, 0.0, 0, 0.0, 0.0)
     norm = _best(weight, norms)
     factor = columns.astype(np.float32) if columns is not None else dict(norms)[norm] if norm else None
-    parts = [_sums(weight, factor, *span) for span in weight.blocks()]
-    row_bb, row_bc, row_cc = (np.concatenate([part.rows[n] for part in parts]) for n in range(3))
+    parts = [_sums(weight, tolerance, factor, *span) for span in weight.blocks()]
+    row_bb, row_bc, row_cc, rounding = (np.concatenate([part.rows[n] for part in parts]) for n in range(4))
     before, crossed, after = float(row_bb.sum()), float(row_bc.sum()), float(row_cc.sum())
     row_gain = _divided(row_bc, row_bb)
-    explained = float((row_gain * row_bc).sum())
+    gains, row_gains = (np.concatenate([part.gains[n] for part in parts]) for n in range(2))
+    whole = crossed / before if before else 1.0
     return Fit(
         module=weight.module,
-        error=_root(before - 2 * crossed + after, before),
-        expected=_root(sum(part.rounding for part in parts), after),
-        gain=crossed / before if before else 1.0,
+        error=_error(row_bb - 2 * row_bc + row_cc, row_bb),
+        expected=_root(float(rounding.sum()), after),
+        gain=whole,
         cosine=crossed / math.sqrt(before * after) if before * after > 0 else float(before == after),
         offset=sum(part.shift for part in parts) / (weight.rows * weight.columns),
         finite=math.isfinite(after),
@@ -158,8 +191,10 @@ def fit(weight: Weight, norms: Sequence[tuple[str, Floats]] = (), columns: NDArr
         groups=sum(part.groups for part in parts),
         norm=norm,
         row_gain=row_gain.astype(np.float32),
-        row_error=_root(after - explained, explained),
+        row_error=_error(row_cc - row_gain * row_bc, row_gain * row_bc),
         row_stray=sum(part.row_stray for part in parts),
+        spread=float(np.median(np.abs(gains / whole - 1))) if len(gains) and whole else 0.0,
+        row_spread=float(np.median(np.abs(row_gains - 1))) if len(row_gains) else 0.0,
     )
 
 
@@ -175,23 +210,29 @@ def column_gain(weight: Weight) -> Sums:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a block of rows adds: sums of b*b, b*c and c*c by row; strays and groups; differences in steps; rounding."""
+    """What a block of rows adds.
 
-    rows: tuple[Sums, Sums, Sums]
+    :ivar rows: sums of b*b, b*c and c*c, and of what rounding adds to the squared difference, each by row.
+    :ivar gains: of the groups that matter, of b and of their row.
+    :ivar shift: differences in steps, summed.
+    """
+
+    rows: tuple[Sums, Sums, Sums, Sums]
+    gains: tuple[Sums, Sums]
     stray: int
     row_stray: int
     groups: int
-    shift: float = 0.0
-    rounding: float = 0.0
+    shift: float
 
 
-def _sums(weight: Weight, factor: Floats | None, first: int, last: int) -> _Part:
+def _sums(weight: Weight, tolerance: Tolerance, factor: Floats | None, first: int, last: int) -> _Part:
     before, codes = weight.before(first, last), weight.codes(first, last)
     if factor is not None:
         before = before * factor
     scheme, scales = weight.scheme, weight.scales
     if scheme is None or scales is None:
-        return _part(*(np.einsum("ij,ij->i", x, y)[:, None].astype(np.float64) for x, y in _pairs(before, codes)))
+        sums = (np.einsum("ij,ij->i", x, y)[:, None].astype(np.float64) for x, y in _pairs(before, codes))
+        return _part(tolerance, *sums)
     values, zeros = scales.rows(first, last)
     if scales.order is not None:
         before, codes = before[:, scales.order], codes[:, scales.order]
@@ -205,15 +246,24 @@ def _sums(weight: Weight, factor: Floats | None, first: int, last: int) -> _Part
     else:
         shift = float((np.einsum("igk->ig", q) - np.einsum("igk->ig", b) / wide).sum())
         rounding = wide**2 * count / 12
-    return _part(bb, bq * wide, qq * wide**2, shift, float(rounding.sum()))
+    return _part(tolerance, bb, bq * wide, qq * wide**2, rounding, shift)
 
 
-def _part(bb: Sums, bc: Sums, cc: Sums, shift: float = 0.0, rounding: float = 0.0) -> _Part:
-    rows = bb.sum(1), bc.sum(1), cc.sum(1)
+def _part(
+    tolerance: Tolerance, bb: Sums, bc: Sums, cc: Sums, rounding: Sums | None = None, shift: float = 0.0
+) -> _Part:
+    if rounding is None:
+        rounding = np.zeros_like(bb)
+    rows = bb.sum(1), bc.sum(1), cc.sum(1), rounding.sum(1)
     gain, row_gain, matters = _divided(bc, bb), _divided(rows[1], rows[0])[:, None], bb > MATTERS * bb.mean()
-    stray = np.count_nonzero(matters & ~(np.abs(gain - 1) <= 0.5))
-    row_stray = np.count_nonzero(matters & ~(np.abs(gain - row_gain) <= 0.5 * np.abs(row_gain)))
-    return _Part(rows, int(stray), int(row_stray), bb.size, shift, rounding)
+    merely_scaled = cc - gain * bc <= tolerance.error**2 * rounding
+    strays = []
+    for right in (np.ones_like(row_gain), row_gain):
+        difference = cc - 2 * right * bc + right**2 * bb
+        near = [np.abs(g - right) <= 0.5 * np.abs(right) for g in (gain, row_gain)]
+        moved = near[1] & ~merely_scaled & (difference <= tolerance.moved**2 * rows[3][:, None])
+        strays.append(int(np.count_nonzero(matters & ~near[0] & ~moved)))
+    return _Part(rows, (gain[matters], _divided(gain, row_gain)[matters]), strays[0], strays[1], bb.size, shift)
 
 
 def _pairs(b: Floats, c: Floats) -> tuple[tuple[Floats, Floats], ...]:
@@ -248,6 +298,13 @@ def _divided(above: NDArray[np.floating], below: NDArray[np.floating]) -> Sums:
     """Quotients, 1 where there is nothing to divide by."""
     quotient: Sums = np.divide(above, below, out=np.ones(above.shape), where=below > 0)
     return quotient
+
+
+def _error(squares: Sums, totals: Sums) -> float:
+    """Root of a share of squares, both by row, without the worst rows."""
+    worst = math.ceil(FEW * len(squares)) if len(squares) > 1 else 0
+    kept = np.argsort(squares)[: len(squares) - worst]
+    return _root(float(squares[kept].sum()), float(totals[kept].sum()))
 
 
 def _root(squares: float, total: float) -> float:

@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 from pipeline.inspection.artifact import Artifact, several
 from pipeline.inspection.comparison import OUTPUT_SIDE, Comparison, by_rows, layer_of
 from pipeline.inspection.findings import Finding
-from pipeline.inspection.fits import Fit
+from pipeline.inspection.fits import FEW, Fit
 from pipeline.quantizers.fit import ROUTER
 
 SAME_FACTOR = 0.10
 """How well the two ends of a smoothing factor agree (root mean square); each is known from noisy weights."""
 SAME_COLUMN = 0.05
 """A column that differs by no more, noise aside, was not multiplied."""
-FEW = 0.05
-"""Share of rows or groups up to which a weight counts as right but for these."""
 RE_DERIVE = "Quantize again from this baseline; if it comes out the same, report it to the quantizer's authors."
 
 
@@ -35,17 +33,18 @@ def smoothed(artifact: Artifact, found: Comparison) -> dict[str, int]:
     explained: dict[str, int] = {}
     by_parent: dict[str, list[Fit]] = defaultdict(list)
     for module, result in found.fits.items():
-        if result.finite and by_rows(result, found.limit):
+        if result.finite and by_rows(result, found.tolerance):
             by_parent[module.rpartition(".")[0]].append(result)
     for consumer, (gain, result) in found.columns.items():
         noise = result.expected / np.sqrt(len(result.row_gain))
-        if not by_rows(result, found.limit) or np.abs(gain - 1).max() <= SAME_COLUMN + 5 * noise:
+        touched = np.abs(gain - 1) > SAME_COLUMN + 5 * noise
+        if not by_rows(result, found.tolerance) or not touched.any():
             continue  # columns that were not multiplied need no other end, and explain nothing
         rests = [
             (rest, producer.module)
             for producer in by_parent[consumer.rpartition(".")[0]]
             for rows in _as_inputs(producer.row_gain, len(gain), artifact)
-            if producer.module != consumer and (rest := _rest(rows, gain)) is not None
+            if producer.module != consumer and (rest := _rest(rows, gain, touched)) is not None
         ]
         if rests:
             (off, _), producer = min(rests)
@@ -65,7 +64,9 @@ def _as_inputs(row_gain: NDArray[np.float32], width: int, artifact: Artifact) ->
             yield np.repeat(row_gain[-own:].reshape(shared, -1), heads // shared, axis=0).reshape(-1)
 
 
-def _rest(rows: NDArray[np.float32], columns: NDArray[np.float64]) -> tuple[int, float] | None:
+def _rest(
+    rows: NDArray[np.float32], columns: NDArray[np.float64], touched: NDArray[np.bool_]
+) -> tuple[int, float] | None:
     """How many rows are off after the columns were taken into account, and how far the others are off.
 
     None where the two have nothing to do with each other.
@@ -73,6 +74,8 @@ def _rest(rows: NDArray[np.float32], columns: NDArray[np.float64]) -> tuple[int,
     if len(rows) != len(columns):
         return None
     difference = np.abs(rows * columns - 1)
+    if np.median(difference[touched]) > 0.5 * np.median(np.abs(columns - 1)[touched]):
+        return None  # the rows explain nothing
     off = difference > 0.5
     others = float(np.sqrt(np.mean(difference[~off] ** 2))) if not off.all() else np.inf
     if np.count_nonzero(off) > FEW * len(rows) or others > SAME_FACTOR:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Container, Iterator, Sequence
 import numpy as np
 
 from pipeline.inspection.artifact import Artifact, several
-from pipeline.inspection.comparison import GAIN_LIMIT, Comparison, by_rows, compare, plain
+from pipeline.inspection.comparison import GAIN_LIMIT, SPREAD_LIMIT, Comparison, by_rows, compare, plain
 from pipeline.inspection.decode import floats
 from pipeline.inspection.findings import Finding
-from pipeline.inspection.fits import Fit, Weight, likeness
+from pipeline.inspection.fits import FEW, Fit, Tolerance, Weight, likeness
 from pipeline.inspection.scales import bad_scales, read_scales
-from pipeline.inspection.smoothing import FEW, RE_DERIVE, norms_followed, smoothed
+from pipeline.inspection.smoothing import RE_DERIVE, norms_followed, smoothed
 
 
 def judge(artifact: Artifact, found: Comparison) -> Iterator[Finding]:
@@ -31,14 +31,14 @@ def judge(artifact: Artifact, found: Comparison) -> Iterator[Finding]:
         )
         if module in explained:
             stray = explained[module]
-        elif plain(result, found.limit) or parts_only:
+        elif plain(result, found.tolerance) or parts_only:
             stray = result.stray
         else:
             deviating.append(result)
             continue
         if stray:
             rows.append((module, stray, result.groups))
-    yield from _deviating(artifact, deviating, found.limit)
+    yield from _deviating(artifact, deviating, found.tolerance)
     if rows:
         count = sum(stray for _, stray, _ in rows)
         yield from several(
@@ -70,11 +70,11 @@ def _altered(found: Comparison, explained: Container[str]) -> Iterator[Finding]:
 # --- words -------------------------------------------------------------------------------------
 
 
-def _deviating(artifact: Artifact, results: Sequence[Fit], limit: float) -> Iterator[Finding]:
+def _deviating(artifact: Artifact, results: Sequence[Fit], tolerance: Tolerance) -> Iterator[Finding]:
     """One finding a kind of difference, the worst weight's figures with it."""
     kinds: dict[str, list[Fit]] = defaultdict(list)
     for result in results:
-        kinds[_kind(result, limit)].append(result)
+        kinds[_kind(result, tolerance)].append(result)
     for kind, members in kinds.items():
         worst = max(members, key=lambda result: result.error)
         yield from several(
@@ -88,15 +88,17 @@ def _deviating(artifact: Artifact, results: Sequence[Fit], limit: float) -> Iter
         )
 
 
-def _kind(result: Fit, limit: float) -> str:
+def _kind(result: Fit, tolerance: Tolerance) -> str:
     if abs(result.cosine) < 0.3:
         return "they have nothing in common"
     if abs(abs(result.offset) - 1) < 0.3:
         return "their zero points seem to be off by one"
-    if by_rows(result, limit) and np.ptp(np.quantile(result.row_gain, [0.1, 0.9])) < 0.1 * abs(result.gain):
+    if by_rows(result, tolerance) and np.ptp(np.quantile(result.row_gain, [0.1, 0.9])) < 0.1 * abs(result.gain):
         return f"their scales are off by a factor of about {float(np.median(result.row_gain)):.2g}"
-    if by_rows(result, limit):
+    if by_rows(result, tolerance):
         return "their rows are scaled differently, and no other layer makes up for it"
+    if min(result.spread, result.row_spread) > SPREAD_LIMIT and result.error <= tolerance.error * result.expected:
+        return "the scales of their groups are not their own"
     return "they differ by more than rounding"
 
 

@@ -317,3 +317,49 @@ def test_a_recipe_that_only_rounds_is_held_to_rounding(inspect: Inspect, candida
     assert inspect(folder) == ()
     assert [(f.check, f.where) for f in inspect(folder, rounded=True)] == [("weight-deviates", Q)]
     assert inspect(candidate("int4"), rounded=True) == ()
+
+
+def outlier(weights: Tensors, factor: float) -> np.ndarray:
+    """A layer's weight with one group of its row 3 times ``factor``."""
+    made = value(weights[f"{DOWN}.weight"]).copy()
+    made[3, :GROUP] *= factor
+    return made
+
+
+def test_what_gptq_moves_into_one_group_of_an_outlying_row(
+    inspect: Inspect, candidate: Candidate, tmp_path: Path
+) -> None:
+    """A large error in one group is made up for in the others, which may hide what they were; scales are not moved."""
+    before = llama() | {f"{DOWN}.weight": bf16(outlier(llama(), 10.0))}
+    beside = write(tmp_path / "outlier", before, CONFIG)
+    moved = value(before[f"{DOWN}.weight"]).copy()
+    moved[3, 2 * GROUP : 3 * GROUP] = 0.05 * np.random.default_rng(3).normal(size=GROUP)
+    made = quantize(before | {f"{DOWN}.weight": bf16(moved)}, int4_group)
+    folder = candidate("int4", made)
+    assert inspect(folder, beside) == ()
+    assert [(f.check, f.where) for f in inspect(folder, beside, rounded=True)] == [("weight-rows", DOWN)]
+    for group, factor in ((1, 2.0), (1, 0.4), (0, 2.0), (1, 0.0001)):
+        wrong = scaled(made, f"{DOWN}.weight_scale", factor, (3, group))
+        found = inspect(candidate("int4", wrong), beside)
+        assert [(f.check, f.where) for f in found] == [("weight-rows", DOWN)], (group, factor)
+
+
+@pytest.mark.parametrize("scheme", ["fp8", "int8", "int4", "awq", "gptq"])
+@pytest.mark.parametrize("module", [DOWN, Q])
+def test_one_row_of_something_else(inspect: Inspect, candidate: Candidate, scheme: str, module: str) -> None:
+    wrong = value(llama()[f"{module}.weight"]).copy()
+    wrong[5] = wrong[6]
+    made = quantize(llama() | {f"{module}.weight": bf16(wrong)}, SCHEMES[scheme][0])
+    found = inspect(candidate(scheme, made))
+    assert [(f.check, f.where) for f in found] == [("weight-rows", module)]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("module", [DOWN, Q])
+def test_scales_of_the_neighbours(inspect: Inspect, candidate: Candidate, axis: int, module: str) -> None:
+    """Errors that GPTQ makes as well, but by gains that it leaves alone."""
+    made = quantize(llama(), int4_group)
+    shifted = np.roll(value(made[f"{module}.weight_scale"]), 1, axis=axis)
+    found = inspect(candidate("int4", made | {f"{module}.weight_scale": bf16(shifted)}))
+    assert [(f.check, f.where) for f in found] == [("weight-deviates", module)]
+    assert "scales of their groups are not their own" in found[0].text
