@@ -38,6 +38,9 @@ STAGE = "replay"
 ROOM_BYTES = 64 << 20
 """Free space demanded first: on a full disk the engine cannot even write why it died."""
 REPLIES, LOG, ENGINE = "replies.jsonl", "server.log", "engine.json"
+Probe = Callable[[Callable[[], Server]], object]
+"""Asks a running server for something else than replies, and keeps what it says. It is given the way to the server,
+which is started when first asked for: a probe whose output is kept does not ask, and so starts nothing."""
 
 
 def inputs(
@@ -89,6 +92,7 @@ def run(
     repeats: int = 0,
     looks: Sequence[GoldenSet] = (),
     stop: Callable[[int, StageOutput], bool] | None = None,
+    probes: Sequence[Probe] = (),
     progress: Progress | None = None,
     label: str = "replay",
 ) -> tuple[StageOutput, ...]:
@@ -102,6 +106,7 @@ def run(
     :param looks: growing parts of ``golden`` to replay before it, each an output of its own that goes on from the one
         before; none of them where the whole is kept.
     :param stop: asked after each look, with its number from 1 and its output; when it says yes, that output is all.
+    :param probes: called one after the other when the whole set is replayed, with the same server.
     :param label: what progress is reported as, e.g. ``replay baseline``.
     :returns: the output of the first replay, then those of the repeats.
     :raises ServerError: the engine did not start, or died.
@@ -135,7 +140,10 @@ def run(
             before = replayed(part, before=before)
             if stop is not None and stop(number, before):
                 return (before,)
-        return (replayed(golden, before=before), *(replayed(golden, repeat) for repeat in range(1, repeats + 1)))
+        outputs = (replayed(golden, before=before), *(replayed(golden, repeat) for repeat in range(1, repeats + 1)))
+        for probe in probes:
+            probe(server)
+        return outputs
 
 
 @contextlib.contextmanager

@@ -107,6 +107,40 @@ def test_a_repeat_that_is_missing_is_made_and_no_other(
     assert starts == ["replay", "replay"]
 
 
+def test_probes_ask_the_server_of_the_replays(
+    fake_plan: Callable[..., EnginePlan], tmp_path: Path, starts: list[str]
+) -> None:
+    store, plan = Store(tmp_path / "store"), fake_plan()
+    seen: list[tuple[str, bool]] = []
+
+    def asking(serve: Callable[[], Server]) -> None:
+        seen.append((serve().url, serve().alive()))
+
+    def content_with_what_is_kept(serve: Callable[[], Server]) -> None:
+        seen.append(("", False))
+
+    def replay_with(*probes: serve_replay.Probe) -> None:
+        serve_replay.run(
+            store,
+            checkpoint_path=tmp_path,
+            checkpoint_digest="model",
+            golden=golden("a", "b"),
+            plan=plan,
+            sampling=Sampling(),
+            replay_settings=ReplaySettings(concurrency=1, attempts=1),
+            probes=probes,
+        )
+
+    replay_with(asking, asking)
+    assert starts == ["replay"]
+    assert [alive for _, alive in seen] == [True, True]
+    assert seen[0][0] == seen[1][0]
+    replay_with(content_with_what_is_kept)  # the replies are kept as well
+    assert starts == ["replay"]
+    replay_with(asking)
+    assert starts == ["replay", "replay"]
+
+
 @pytest.mark.parametrize(("concurrency", "again"), [(16, 8), (9, 4), (2, 1), (1, 2)])
 def test_a_repeat_has_another_concurrency_and_order(
     concurrency: int, again: int, monkeypatch: pytest.MonkeyPatch, fake_plan: Callable[..., EnginePlan], tmp_path: Path
