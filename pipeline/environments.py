@@ -106,12 +106,6 @@ def compute_capability() -> float | None:
     return min(map(float, re.findall(r"^\d+\.\d+$", told, re.MULTILINE)), default=math.inf)
 
 
-def cpu_flags() -> frozenset[str]:
-    """Names of the CPU's instruction sets; empty where the kernel does not list them as x86 does."""
-    listed = re.search(r"^flags\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE)
-    return frozenset(listed[1].split() if listed else ())
-
-
 @functools.cache
 def environments() -> dict[str, Environment]:
     """All environments by name, for the device at hand."""
@@ -125,11 +119,12 @@ def environments() -> dict[str, Environment]:
             venvs / "serve",
             PINS / f"serve-{device}.txt",
             overrides,
-            (ROOT / "pipeline" / "serving" / "engine" / "cpu_fp8",),
+            (ROOT / "pipeline" / "serving" / "engine" / "cpu_kernels",),
         ),
         "quantize": Environment("quantize", venvs / "quantize", PINS / "quantize.txt", overrides),
         "autoawq": Environment("autoawq", venvs / "autoawq", PINS / "autoawq.txt", overrides, optional=True),
         "train": Environment("train", venvs / "train", PINS / "train.txt", overrides, optional=True),
+        "lm_eval": Environment("lm_eval", venvs / "lm_eval", PINS / "lm_eval.txt", optional=True),
     }
 
 

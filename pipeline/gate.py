@@ -19,6 +19,7 @@ from pipeline.golden import GoldenSet
 from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
 from pipeline.processes import supervised
+from pipeline.processor import cpu_flags
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint, read_template
 from pipeline.quantizers.hardware import demand_engine, demand_servable
@@ -96,7 +97,7 @@ class Gate:
 
         :raises RecipeError: says why.
         """
-        capability, flags = environments.compute_capability(), environments.cpu_flags()
+        capability, flags = environments.compute_capability(), cpu_flags()
         demand_servable(self.recipe, self.serving.kv_cache_dtype, capability, flags)
 
     @cached_property

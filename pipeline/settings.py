@@ -121,7 +121,9 @@ class ServingSettings(_Facts):
     """Engine flags, identical for baseline and candidate. Names follow ``vllm serve --help``."""
 
     max_model_len: int = Field(8192, ge=128, description="tokens, prompt and reply together")
-    dtype: Literal["auto", "bfloat16", "float16"] = "bfloat16"
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
+        "bfloat16", description="of weights and activations that are not quantized; float32 on CPUs without AVX-512"
+    )
     kv_cache_dtype: str = "auto"
     tool_call_parser: str = "hermes"
     chat_template: str | None = Field(None, description="a file; none: the checkpoint's own template")

@@ -15,7 +15,7 @@ from pipeline.quantizers.worker import run_worker
 
 ENVIRONMENT = "autoawq"
 SCRIPT = "autoawq_worker.py"
-PARTS = ("calibration_tokens.py", "mended_awq.py")
+PARTS = ("bf16_products.py", "calibration_tokens.py", "mended_awq.py")
 
 
 def quantize(

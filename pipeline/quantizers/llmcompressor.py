@@ -12,7 +12,7 @@ from pipeline.quantizers.worker import run_worker
 
 ENVIRONMENT = "quantize"
 SCRIPT = "llmcompressor_worker.py"
-PARTS = ("calibration_tokens.py", "sampled_awq.py", "sensitivity.py", "shared_hessian.py")
+PARTS = ("bf16_products.py", "calibration_tokens.py", "sampled_awq.py", "sensitivity.py", "shared_hessian.py")
 
 
 def quantize(

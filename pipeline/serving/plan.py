@@ -20,11 +20,12 @@ from typing import Any, Literal
 from pipeline.digests import digest_of, file_digest, tree_digest
 from pipeline.environments import env_digest, has_gpu, python_of
 from pipeline.errors import EnvironmentMissing, ServerError, SettingsError
+from pipeline.processor import cores, description, lacks_avx512
 from pipeline.settings import PROJECT_ROOT, ServingSettings
 from pipeline.store import Store
 
 LAUNCHER = Path(__file__).parent / "engine" / "launcher.py"
-CPU_FP8 = Path(__file__).parent / "engine" / "cpu_fp8"
+CPU_KERNELS = Path(__file__).parent / "engine" / "cpu_kernels"
 SERVED_NAME = "gate"
 """The model name in every request, the same on both sides."""
 
@@ -39,7 +40,9 @@ _DISABLED_KERNELS = (
 )
 """FP8 kernels that the engine would prefer to the reference kernel: minutes for one prompt (the first two), BF16
 activations (the third, on processors with AMX) or present on some processors only (the last). Named also in
-``engine/cpu_fp8``, which another interpreter imports."""
+``engine/cpu_kernels``, which another interpreter imports."""
+_DISABLED_WITHOUT_AVX512 = ("CPUWNA16LinearKernel",)
+"""The INT4 kernel, which the engine offers on every CPU but has compiled for AVX-512 alone."""
 
 _OURS = {
     *("--model", "--tokenizer", "--revision", "--quantization", "-q", "--load-format", "--config"),
@@ -96,7 +99,7 @@ class EnginePlan:
             "chat_template": template,
             "env_digest": self.env_digest,
             "launcher_digest": file_digest(LAUNCHER),
-            "cpu_fp8_digest": tree_digest(CPU_FP8, sorted(CPU_FP8.rglob("*.py"))),
+            "cpu_kernels_digest": tree_digest(CPU_KERNELS, sorted(CPU_KERNELS.rglob("*.py"))),
         }
 
     def facts(self) -> dict[str, Any]:
@@ -134,6 +137,9 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
             "Set it to 1 in configs/serving, or run on a machine with that many GPUs.",
         )
     template = _template(settings)
+    plain_cpu = device == "cpu" and lacks_avx512()
+    if plain_cpu and settings.dtype in ("auto", "bfloat16"):
+        settings = settings.model_copy(update={"dtype": "float32"})
     flags = _flags(settings, device)
     ours = _OURS.union(_names(flags[: len(flags) - len(settings.extra_args)]))
     if taken := sorted(ours.intersection(_positive(_names(settings.extra_args)))):
@@ -143,7 +149,7 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
         )
     if settings.extra_args or version != CHECKED_VERSION:
         _check_flags(flags, python, device, store or Store())
-    environment = _environment(settings, device)
+    environment = _environment(settings, device, plain_cpu=plain_cpu)
     notes: tuple[str, ...] = ()
     invariant = environment.get(_INVARIANT) == "1"
     if invariant:
@@ -152,6 +158,11 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
         notes = (
             "Served on a CPU: speed is not representative of a GPU.",
             "FP8 layers run through quant-gate's reference kernel: the numerics of FP8, not its speed.",
+        )
+    if plain_cpu:
+        notes += (
+            "This processor has no AVX-512 and hence no fast BF16 products: both sides are computed in float32, "
+            "and INT4 layers run through a reference kernel.",
         )
     return EnginePlan(
         name="vllm",
@@ -245,7 +256,7 @@ def _flags(settings: ServingSettings, device: str) -> tuple[str, ...]:
     return (*flags, *settings.extra_args)
 
 
-def _environment(settings: ServingSettings, device: str) -> dict[str, str]:
+def _environment(settings: ServingSettings, device: str, *, plain_cpu: bool) -> dict[str, str]:
     """Variables that the engine reads. The user's own ``VLLM_*`` win, and are recorded like ours."""
     own = {name: value for name, value in os.environ.items() if name.startswith("VLLM_") and name not in _SECRETS}
     common = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
@@ -255,27 +266,17 @@ def _environment(settings: ServingSettings, device: str) -> dict[str, str]:
     cpu = {
         "VLLM_TARGET_DEVICE": "cpu",
         "VLLM_CPU_KVCACHE_SPACE": str(settings.cpu_kv_cache_gib),
-        "VLLM_DISABLED_KERNELS": ",".join(_DISABLED_KERNELS),
+        "VLLM_DISABLED_KERNELS": ",".join(_DISABLED_KERNELS + _DISABLED_WITHOUT_AVX512 * plain_cpu),
         # On processors with AMX, INT4 weights would silently be served with INT8 activations.
         "VLLM_CPU_INT4_W4A8": "0",
         # One process for scheduler and worker: no second round of imports, no busy-waiting between them.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         # Half the cores: the engine shares them with the quantizer, or with the other side's engine.
-        "OMP_NUM_THREADS": str(max(1, _cores() // 2)),
+        "OMP_NUM_THREADS": str(max(1, cores() // 2)),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
     return {**common, **cpu, **own}
-
-
-def _cores() -> int:
-    """Physical cores that this process may use."""
-    allowed = os.sched_getaffinity(0)
-    siblings = set()
-    for cpu in allowed:
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        siblings.add(topology.read_text(encoding="ascii") if topology.is_file() else str(cpu))
-    return max(1, len(siblings))
 
 
 @functools.cache
@@ -285,11 +286,7 @@ def _hardware(device: str) -> str:
         query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
         listing = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
         return "; ".join(line.strip() for line in listing.stdout.splitlines() if line.strip())
-    info = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    model = re.search(r"^model name\s*: (.*)$", info, re.MULTILINE)
-    sets = re.search(r"^flags\s*: (.*)$", info, re.MULTILINE)
-    known = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if sets and name in sets[1].split()]
-    return f"{model[1] if model else 'unknown processor'} ({', '.join(known)}), {_cores()} cores"
+    return description()
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The real engine: its answers, its flags, its prompts, its death, and the reference FP8 kernel."""
+"""The real engine: its answers, its flags, its prompts, its death, and the reference kernels."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ def answers(server: Server, path: Path, turns: list[Turn], **settings: float) ->
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the CPU engine is tried on x86 only")
-def test_reference_fp8_kernel_computes_fp8(engine_plan: EnginePlan) -> None:
+def test_reference_kernels_compute_fp8_and_int4(engine_plan: EnginePlan) -> None:
     if engine_plan.device != "cpu":
         pytest.skip("the kernel does nothing on a GPU")
-    script = Path(__file__).parent / "fp8_arithmetic.py"
+    script = Path(__file__).parent / "kernel_arithmetic.py"
     command = [str(engine_plan.python), str(script)]
     done = subprocess.run(
         command, env=engine_plan.process_environment(), capture_output=True, text=True, check=False, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert "kernel: per token, per channel" in done.stdout
+    assert "INT4 kernel: zero_points=True out_first=False" in done.stdout
     assert done.stdout.endswith("all checked\n")
 
 

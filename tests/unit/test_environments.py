@@ -106,7 +106,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for lock in (PROJECT / "configs" / "envs").glob("*.txt"):
         (pins / lock.name).write_text(f"# {lock.name}\n", encoding="utf-8")
     (root / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
-    part = root / "pipeline" / "serving" / "engine" / "cpu_fp8"
+    part = root / "pipeline" / "serving" / "engine" / "cpu_kernels"
     part.mkdir(parents=True)
     (part / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
     (part / "kernel.py").write_text("ONE = 1\n", encoding="utf-8")
@@ -149,20 +149,20 @@ def test_the_digest_changes_with_all_that_an_environment_is_built_from(project: 
     changed = [
         project / "configs" / "envs" / "serve-cpu.txt",
         project / "configs" / "envs" / "overrides-cpu.txt",
-        project / "pipeline" / "serving" / "engine" / "cpu_fp8" / "kernel.py",
-        project / "pipeline" / "serving" / "engine" / "cpu_fp8" / "pyproject.toml",
+        project / "pipeline" / "serving" / "engine" / "cpu_kernels" / "kernel.py",
+        project / "pipeline" / "serving" / "engine" / "cpu_kernels" / "pyproject.toml",
     ]
     for path in changed:
         path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
         seen.append(serve.digest())
-    (project / "pipeline" / "serving" / "engine" / "cpu_fp8" / "more.py").touch()
+    (project / "pipeline" / "serving" / "engine" / "cpu_kernels" / "more.py").touch()
     seen.append(serve.digest())
     assert len(set(seen)) == len(seen) == 6
 
 
 def test_the_digest_does_not_change_with_anything_else(project: Path) -> None:
     serve, before = environments()["serve"], environments()["serve"].digest()
-    part = project / "pipeline" / "serving" / "engine" / "cpu_fp8"
+    part = project / "pipeline" / "serving" / "engine" / "cpu_kernels"
     (part / "build").mkdir()  # what building the part leaves behind
     (part / "build" / "kernel.py").touch()
     (part / "kernel.pyc").touch()
@@ -290,7 +290,7 @@ def test_setup_builds_what_is_missing_and_only_that(project: Path, uv: Uv) -> No
     ]
     installs = [call for call in calls if call.startswith("pip install")]
     own_parts = sorted(call.split("--no-deps ")[1] for call in installs if "--no-deps" in call)
-    assert own_parts == [f"-e {project}", str(project / "pipeline" / "serving" / "engine" / "cpu_fp8")]
+    assert own_parts == [f"-e {project}", str(project / "pipeline" / "serving" / "engine" / "cpu_kernels")]
     with_overrides = [call for call in installs if "--override" in call]
     assert len(with_overrides) == 2
     setup(["pipeline", "serve", "quantize"], Silent())

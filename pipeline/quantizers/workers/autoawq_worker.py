@@ -14,6 +14,7 @@ warnings.filterwarnings("ignore", category=DeprecationWarning)  # AutoAWQ prints
 import torch
 from awq import AutoAWQForCausalLM
 from awq.utils.utils import get_best_device
+from bf16_products import multiply_in_float32
 from calibration_tokens import calibration_tokens
 from mended_awq import MendedQuantizer
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
@@ -34,6 +35,7 @@ class ReportingQuantizer(MendedQuantizer):
 def main() -> None:
     """Load, quantize, save."""
     job = JOB
+    multiply_in_float32()
     ids = calibration_tokens(job)
     total = sum(map(len, ids))
     worker_io.say(f"calibrating on {len(ids)} conversations, {total} tokens")

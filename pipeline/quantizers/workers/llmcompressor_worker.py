@@ -15,6 +15,7 @@ JOB = worker_io.start()
 from typing import Any
 
 import torch
+from bf16_products import multiply_in_float32
 from calibration_tokens import calibration_tokens
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme, preset_name_to_scheme
 from datasets import Dataset
@@ -71,6 +72,7 @@ def eight_bit_modules(job: dict[str, Any], model: Any, ids: list[list[int]], dev
 def main() -> None:
     """Load, quantize, save."""
     job = JOB
+    multiply_in_float32()
     data: dict[str, Any] = {}
     facts: dict[str, Any] = {}
     ids: list[list[int]] = []

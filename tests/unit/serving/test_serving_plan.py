@@ -36,6 +36,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, distribution: str, *, gpu: bool) ->
     monkeypatch.setattr(module, "has_gpu", lambda: gpu)
     monkeypatch.setattr(module, "_hardware", lambda device: "some hardware")
     monkeypatch.setattr(module, "_compute_capability", lambda: 7.5)
+    monkeypatch.setattr(module, "lacks_avx512", lambda: False)
 
 
 def store_with_help(root: Path, text: str) -> Store:
@@ -62,6 +63,21 @@ def test_cpu_plan() -> None:
     assert "ChannelWiseTorchFP8ScaledMMLinearKernel" in plan.environment["VLLM_DISABLED_KERNELS"]
     assert plan.speed_representative is False
     assert any("reference kernel" in note for note in plan.notes)
+
+
+def test_without_avx512_a_cpu_computes_in_float32(machine: pytest.MonkeyPatch) -> None:
+    usual = make_plan(ServingSettings())
+    assert value(usual, "--dtype") == "bfloat16"
+    assert "CPUWNA16LinearKernel" not in usual.environment["VLLM_DISABLED_KERNELS"]
+    machine.setattr(module, "lacks_avx512", lambda: True)
+    plan = make_plan(ServingSettings())
+    assert value(plan, "--dtype") == "float32"
+    assert "CPUWNA16LinearKernel" in plan.environment["VLLM_DISABLED_KERNELS"]
+    assert any("no AVX-512" in note for note in plan.notes)
+    assert value(make_plan(ServingSettings(dtype="float16")), "--dtype") == "float16"
+    pretend(machine, "vllm", gpu=True)
+    machine.setattr(module, "lacks_avx512", lambda: True)
+    assert value(make_plan(ServingSettings()), "--dtype") == "bfloat16"
 
 
 def test_cuda_plan_carries_nothing_of_the_cpu(machine: pytest.MonkeyPatch) -> None:

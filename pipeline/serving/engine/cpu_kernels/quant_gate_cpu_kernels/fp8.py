@@ -1,4 +1,9 @@
-"""The reference kernel: quantized operands, one BF16 multiplication, then the scales."""
+"""FP8 W8A8: quantized operands, one exact multiplication, then the scales.
+
+Activations are quantized with vLLM's own ``QuantFP8``. Every E4M3 value is exact in BF16 and the product of two of
+them is exact in float32, so a multiplication in BF16 with sums in float32, or one in float32, sees the same products
+as FP8 hardware does.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,9 @@ from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
 from vllm.model_executor.layers.quantization.utils import replace_parameter
 from vllm.platforms import current_platform
 
-logger = init_logger("vllm.quant_gate_cpu_fp8")
+logger = init_logger("vllm.quant_gate_cpu_kernels")
+OPERANDS = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
+"""What E4M3 values are held in for multiplying. Without AVX-512, BF16 products take seven times as long."""
 
 
 def scaled_product(
@@ -26,14 +33,15 @@ def scaled_product(
     """``(activation_scale * activations) @ (weight_scale * weight) + bias``.
 
     :param activations: E4M3 values, shape (tokens, K).
-    :param weight: E4M3 values held as BF16 (exact), shape (K, N).
+    :param weight: E4M3 values held as BF16 or float32 (both exact), shape (K, N).
     :param activation_scale: float32, one for all or one per token.
     :param weight_scale: float32, one for all or one per output channel.
 
-    Products are exact and sums are kept in float32 inside the multiplication. Its result is rounded to BF16
-    once before the scales are applied in float32; FP8 hardware saves that rounding, at most 2**-8 relative.
+    Products are exact and sums are kept in float32 inside the multiplication. With BF16 operands its result is
+    rounded to BF16 once before the scales are applied in float32; FP8 hardware saves that rounding, at most 2**-8
+    relative.
     """
-    product = torch.mm(activations.to(torch.bfloat16), weight).float()
+    product = torch.mm(activations.to(weight.dtype), weight).float()
     rows, columns = activation_scale.reshape(-1, 1), weight_scale.reshape(1, -1)
     if rows.shape[0] not in (1, product.shape[0]) or columns.shape[1] not in (1, product.shape[1]):
         raise ValueError(
@@ -66,14 +74,14 @@ class ReferenceFP8LinearKernel(FP8ScaledMMLinearKernel):
         return True, None
 
     def process_weights_after_loading(self, layer: torch.nn.Module) -> None:
-        """Hold the weight as BF16, in which every E4M3 value is exact."""
+        """Hold the weight in a type that the processor multiplies fast and in which every E4M3 value is exact."""
         logger.warning_once(
             "FP8 linear layers run through the reference CPU kernel of quant-gate: "
             "the numerics are those of FP8, the SPEED IS NOT REPRESENTATIVE."
         )
         name = self.layer_param_names[0]
         weight = getattr(layer, name)  # (K, N), the transposed view of a contiguous (N, K)
-        exact = weight.t().contiguous().to(torch.bfloat16).t()
+        exact = weight.t().contiguous().to(OPERANDS).t()
         replace_parameter(layer, name, torch.nn.Parameter(exact, requires_grad=False))
 
     def apply_scaled_mm(

@@ -1,4 +1,4 @@
-"""Run by the serve environment's interpreter: is the reference FP8 kernel's arithmetic that of FP8?
+"""Run by the serve environment's interpreter: is the reference kernels' arithmetic that of FP8 and of INT4 weights?
 
 Compares with plain dequantization in float64. Ends non-zero at the first deviation; prints what was checked.
 """
@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 
 import torch
-from quant_gate_cpu_fp8 import DISABLED, register
-from quant_gate_cpu_fp8.kernel import ReferenceFP8LinearKernel, scaled_product
+from quant_gate_cpu_kernels import DISABLED, DISABLED_WITHOUT_AVX512, register
+from quant_gate_cpu_kernels.fp8 import OPERANDS, ReferenceFP8LinearKernel, scaled_product
+from quant_gate_cpu_kernels.int4 import ReferenceINT4LinearKernel
 from vllm.config import CompilationConfig, CompilationMode, VllmConfig, set_current_vllm_config
 from vllm.model_executor.kernels import linear
+from vllm.model_executor.kernels.linear.mixed_precision.MPLinearKernel import MPLinearLayerConfig
 from vllm.model_executor.layers.quantization.utils import quant_utils
+from vllm.scalar_type import scalar_types
 
 E4M3 = torch.float8_e4m3fn
 TOKENS, INNER, OUT = 5, 96, 64
@@ -55,7 +58,7 @@ for per_token in (True, False):
         w, sw = quantized(weight, per_channel)
         for b in (None, bias):
             got = scaled_product(
-                a, w.to(torch.bfloat16).t(), activation_scale=sa, weight_scale=sw, bias=b, out_dtype=torch.float32
+                a, w.to(OPERANDS).t(), activation_scale=sa, weight_scale=sw, bias=b, out_dtype=torch.float32
             )
             close(got, a, sa, w, sw.expand(OUT, 1) if sw.dim() else sw.expand(OUT), b, output=False)
             print(f"scaled_product: per_token={per_token} per_channel={per_channel} bias={b is not None}")
@@ -70,7 +73,8 @@ except ValueError as error:
 register()
 register()  # the engine may load its plug-ins repeatedly
 assert linear._POSSIBLE_FP8_KERNELS[linear.PlatformEnum.CPU].count(ReferenceFP8LinearKernel) == 1
-assert set(DISABLED) == set(os.environ["VLLM_DISABLED_KERNELS"].split(","))
+avx512 = torch.cpu._is_avx512_supported()
+assert {*DISABLED, *(() if avx512 else DISABLED_WITHOUT_AVX512)} == set(os.environ["VLLM_DISABLED_KERNELS"].split(","))
 keys = {
     "per token, per channel": (quant_utils.kFp8DynamicTokenSym, quant_utils.kFp8StaticTokenSym, True, True),
     "per tensor, per tensor": (quant_utils.kFp8DynamicTensorSym, quant_utils.kFp8StaticTensorSym, False, False),
@@ -100,4 +104,43 @@ with set_current_vllm_config(eager):
         a, sa = quantized(x, per_token)
         close(got, a, sa, w, sw.expand(OUT, 1) if sw.dim() else sw.expand(OUT), bias, output=True)
         print(f"kernel: {name}")
+
+
+def packed(values: torch.Tensor) -> torch.Tensor:
+    """Eight 4-bit values of a row in one int32, the first in its lowest bits: the layout of compressed-tensors."""
+    words = sum(values[:, place::8].long() << 4 * place for place in range(8))
+    return (words - ((words >> 31) << 32)).to(torch.int32)
+
+
+def parameter(data: torch.Tensor, **places: int) -> torch.nn.Parameter:
+    made = torch.nn.Parameter(data, requires_grad=False)
+    for name, place in places.items():
+        setattr(made, name, place)
+    return made
+
+
+GROUP, WIDE = 32, torch.randn(TOKENS, INNER)
+for zero_points in (False, True):
+    values = torch.randint(0, 16, (OUT, INNER), dtype=torch.int32)
+    scales = torch.rand(OUT, INNER // GROUP) * 0.1
+    zeros = torch.randint(0, 16, (OUT, INNER // GROUP), dtype=torch.int32) if zero_points else torch.tensor(8)
+    wide_zeros = zeros.repeat_interleave(GROUP, 1) if zero_points else zeros
+    exact = WIDE.double() @ ((values - wide_zeros) * scales.double().repeat_interleave(GROUP, 1)).t()
+    kind = scalar_types.uint4 if zero_points else scalar_types.uint4b8
+    config = MPLinearLayerConfig((INNER, OUT), (INNER, OUT), kind, torch.float32, GROUP, zero_points)
+    chosen = linear.choose_mp_linear_kernel(config)
+    assert avx512 or chosen is ReferenceINT4LinearKernel, chosen
+    # As compressed-tensors stores it, and transposed as vLLM hands over AutoAWQ's.
+    for out_first in (True, False):
+        layer = torch.nn.Module()
+        turned = (lambda x: x) if out_first else torch.t
+        layer.weight = parameter(turned(packed(values)), input_dim=int(out_first), output_dim=int(not out_first))
+        layer.scale = parameter(turned(scales), output_dim=int(not out_first))
+        if zero_points:
+            layer.zeros = parameter(turned(packed(zeros.t()).t()), output_dim=int(not out_first))
+        kernel = ReferenceINT4LinearKernel(config, "weight", "scale", "zeros" if zero_points else None)
+        kernel.process_weights_after_loading(layer)
+        got = kernel.apply_weights(layer, WIDE, bias.float())
+        assert torch.allclose(got.double(), exact + bias.double(), rtol=1e-5, atol=1e-4)
+        print(f"INT4 kernel: zero_points={zero_points} out_first={out_first}")
 print("all checked")
