@@ -22,8 +22,9 @@ from pipeline.settings import GateSettings
 
 WEAK = 0.12
 """Share of turns that baseline and candidate answer wrongly."""
-NEAR_TIES = 0.006
-"""Share of turns on which each replay draws its answer anew, right as often as wrong."""
+NEAR_TIES = 0.008
+"""Share of turns on which each replay draws its answer anew, right as often as wrong: two replays then score 0.4 % of
+turns differently, as three replays of the embedded model did (1 to 3 of 351 turns, 1 to 5 other texts)."""
 ENGINE: Mapping[str, Any] = {
     "identity": {"name": "recorded", "version": "1", "flags": ["--tool-call-parser", "hermes"], "environment": {}},
     "running": {"version": "1", "settings": {"dtype": "bfloat16", "kv_cache_dtype": "auto", "max_seq_len": "8192"}},

@@ -159,7 +159,7 @@ def test_what_the_inspection_cannot_see_is_served_and_decided(
         record = decision_of(Store(tmp_path / "store"), spoilt)
         return replace(gate, decision=SimpleNamespace(path=record.parent))
 
-    monkeypatch.setattr(checkpoint_level, "Gate", serve)
+    monkeypatch.setattr(checkpoint_level, "_gate", serve)
     fault = next(fault for fault in faults("checkpoint") if fault.name == "activations_clipped")
     result = run_fault(gate, fault, make_candidate("fp8")[1], tmp_path / "copy")  # type: ignore[arg-type]
     assert served
