@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,9 +27,14 @@ class _Facts(BaseModel):
 
 
 class Gpu(_Facts):
-    """A GPU by its NVIDIA compute capability."""
+    """A GPU: what the engine chooses kernels by, and what a memory plan needs."""
 
-    capability: float = Field(gt=0)
+    capability: float | None = Field(None, gt=0, description="NVIDIA compute capability; none: another maker's")
+    memory_gib: float = Field(gt=0, description="memory as sold, GiB")
+    reported_gib: float | None = Field(None, gt=0, description="memory that the driver reports, GiB")
+    bandwidth_gb_s: float = Field(gt=0, description="peak memory bandwidth, 10^9 bytes a second")
+    native: list[Literal["fp16", "bf16", "fp8", "fp6", "fp4", "int8", "int4"]]
+    datasheet: str = Field(description="where memory and bandwidth are from")
 
 
 class Fallback(_Facts):
@@ -53,17 +60,33 @@ class Hardware(_Facts):
     targets: list[str] = Field(min_length=1)
     tensor_parallel_size: int = Field(1, ge=1)
     gpus: dict[str, Gpu]
+    sources: dict[str, str] = Field(description="where the other figures are from")
     kernels: dict[str, Kernel]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """How the engine serves one kind of scheme on one GPU, and what is to be said of it."""
+
+    kind: str
+    level: Literal["native", "fallback", "missing"]
+    note: str = ""
 
 
 def load_hardware(path: Path = CONFIGS / "hardware.yaml") -> Hardware:
     """Read the targets and what the engine needs.
 
-    :raises SettingsError: invalid, or a target that is not in the list of GPUs.
+    :raises SettingsError: invalid, or a target that is not in the list of GPUs or has no compute capability.
     """
     hardware = load_settings(path, Hardware)
-    if unknown := [name for name in hardware.targets if name not in hardware.gpus]:
-        raise SettingsError(f"{path}: targets: {unknown[0]!r} is not under gpus", "Add it with its compute capability.")
+    for name in hardware.targets:
+        if name not in hardware.gpus:
+            raise SettingsError(f"{path}: targets: {name!r} is not under gpus", "Add it with its compute capability.")
+        if hardware.gpus[name].capability is None:
+            raise SettingsError(
+                f"{path}: targets: {name!r} has no NVIDIA compute capability, by which kernels are chosen",
+                "Name an NVIDIA GPU as target; `quant-gate plan --card` takes any.",
+            )
     return hardware
 
 
@@ -72,40 +95,55 @@ def kernels(artifact: Artifact, hardware: Hardware) -> Iterator[Finding]:
     if artifact.declared is None:
         return
     for scheme in dict.fromkeys(scheme for _, scheme in artifact.declared.targets):
-        kind, kernel = _kernel(scheme, hardware)
         if refused := _refused(scheme, artifact):
             yield finding("kernel-missing", "config.json", refused, OTHER_SCHEME)
             continue
-        if kernel is None:
-            continue
         for name in hardware.targets:
-            capability = hardware.gpus[name].capability
-            served = kernel.at_least <= capability and (kernel.below is None or capability < kernel.below)
-            if served and _takes(scheme, kernel.groups):
-                continue
-            lesser = kernel.fallback
-            what = f"{scheme.name} ({kind}) on {name} (compute capability {capability:g})"
-            if lesser is not None and capability >= lesser.at_least and _takes(scheme, lesser.groups):
-                yield finding("kernel-fallback", name, f"{what}: {lesser.note}", OTHER_SCHEME)
-            else:
-                bound = f"{kernel.at_least:g} or more" + (f" and below {kernel.below:g}" if kernel.below else "")
-                groups = f", groups of {', '.join(map(str, kernel.groups))}" if kernel.groups else ""
+            gpu = hardware.gpus[name]
+            found = service(scheme, gpu, hardware)
+            what = f"{scheme.name} ({found.kind}) on {name} (compute capability {gpu.capability:g})"
+            if found.level == "fallback":
+                yield finding("kernel-fallback", name, f"{what}: {found.note}", OTHER_SCHEME)
+            elif found.level == "missing":
                 yield finding(
-                    "kernel-missing",
-                    name,
-                    f"the engine has no kernel for {what}; it needs {bound}{groups}",
-                    OTHER_SCHEME,
+                    "kernel-missing", name, f"the engine has no kernel for {what}; {found.note}", OTHER_SCHEME
                 )
 
 
-def _kernel(scheme: Scheme, hardware: Hardware) -> tuple[str, Kernel | None]:
+def service(scheme: Scheme, gpu: Gpu, hardware: Hardware) -> Service:
+    """How the engine serves a scheme on a GPU.
+
+    Of GPUs without a compute capability only the formats of their matrix units are known.
+    """
     if scheme.layout in ("awq", "gptq"):
         kind: str = scheme.layout
     elif scheme.floating:
         kind = "fp8"
     else:
         kind = "int8" if scheme.activations else "weight-only"
-    return kind, hardware.kernels.get(kind)
+    kernel = hardware.kernels.get(kind)
+    if gpu.capability is None:
+        known = kind in gpu.native
+        return Service(kind, "native" if known else "fallback", "" if known else "kernels of this maker are not listed")
+    if kernel is None or (_reaches(kernel, gpu.capability) and _takes(scheme, kernel.groups)):
+        return Service(kind, "native")
+    lesser = kernel.fallback
+    if lesser is not None and gpu.capability >= lesser.at_least and _takes(scheme, lesser.groups):
+        return Service(kind, "fallback", lesser.note)
+    bound = f"{kernel.at_least:g} or more" + (f" and below {kernel.below:g}" if kernel.below else "")
+    groups = f", groups of {', '.join(map(str, kernel.groups))}" if kernel.groups else ""
+    return Service(kind, "missing", f"it needs {bound}{groups}")
+
+
+def serves_fp8_kv(gpu: Gpu, hardware: Hardware) -> bool:
+    """Whether the engine keeps an FP8 KV cache on a GPU."""
+    if gpu.capability is None:
+        return "fp8" in gpu.native
+    return _reaches(hardware.kernels["kv-fp8"], gpu.capability)
+
+
+def _reaches(kernel: Kernel, capability: float) -> bool:
+    return kernel.at_least <= capability and (kernel.below is None or capability < kernel.below)
 
 
 def _takes(scheme: Scheme, groups: list[int] | None) -> bool:

@@ -306,7 +306,7 @@ def targets(*names: str, share: int = 1) -> Hardware:
         ("fp8", "h100", set()),
         ("fp8", "l4", set()),
         ("fp8", "b200", set()),
-        ("fp8", "a100", {"kernel-fallback"}),
+        ("fp8", "a100-80", {"kernel-fallback"}),
         ("fp8", "t4", {"kernel-fallback"}),
         ("int8", "t4", set()),
         ("int8", "h100", set()),
@@ -347,4 +347,8 @@ def test_a_target_without_a_capability(tmp_path: Path) -> None:
     text = Path("configs/hardware.yaml").read_text(encoding="utf-8").replace("targets: [h100]", "targets: [h100x]")
     (tmp_path / "hardware.yaml").write_text(text)
     with pytest.raises(SettingsError, match="'h100x' is not under gpus"):
+        load_hardware(tmp_path / "hardware.yaml")
+    text = text.replace("targets: [h100x]", "targets: [mi300x]")
+    (tmp_path / "hardware.yaml").write_text(text)
+    with pytest.raises(SettingsError, match="'mi300x' has no NVIDIA compute capability"):
         load_hardware(tmp_path / "hardware.yaml")
