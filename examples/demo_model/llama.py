@@ -241,6 +241,7 @@ class LoraLlama:
     :param state: the checkpoint's tensors by name.
     :param config: its ``config.json``.
     :param dtype: of weights and activations; the adapter itself is float32.
+    :param frozen: so many of the first layers keep their adapter as it is, which saves their backward pass.
     """
 
     def __init__(
@@ -252,6 +253,7 @@ class LoraLlama:
         scale: float,
         seed: int,
         dtype: torch.dtype = torch.bfloat16,
+        frozen: int = 0,
     ) -> None:
         self.state = {name: tensor.to(dtype) for name, tensor in state.items()}
         self.dtype = dtype
@@ -269,11 +271,12 @@ class LoraLlama:
                 a = torch.empty(rank, weight.shape[1])
                 torch.nn.init.kaiming_uniform_(a, a=5**0.5)
                 b = torch.zeros(weight.shape[0], rank)
-                self.adapter[name.removesuffix(".weight")] = (a.requires_grad_(), b.requires_grad_())
+                learns = int(name.split(".")[2]) >= frozen
+                self.adapter[name.removesuffix(".weight")] = (a.requires_grad_(learns), b.requires_grad_(learns))
 
     def parameters(self) -> list[Tensor]:
         """The trainable tensors, float32."""
-        return [tensor for pair in self.adapter.values() for tensor in pair]
+        return [tensor for pair in self.adapter.values() for tensor in pair if tensor.requires_grad]
 
     def loss(self, batch: Batch) -> Tensor:
         """Weighted mean cross-entropy of the tokens of a batch."""

@@ -27,12 +27,17 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 RANK, ALPHA = 16, 32
-BATCH_TOKENS = 4096
-"""Tokens of a batch's rows with their padding: about 16 conversations that share one system message."""
+BATCH_TOKENS = 2048
+"""Tokens of a batch's rows with their padding: about 20 conversations that share one system message."""
 POOL = 96
 """Conversations that are sorted by length together: little padding, yet batches of mixed kinds."""
-DECISION_TOKENS, DECISION_WEIGHT = 8, 4.0
-"""What to do (call which tool, refuse, ask) is said by the first tokens of a reply; the many after them mostly copy."""
+DECISION_TOKENS, DECISION_WEIGHT = 20, 4.0
+"""What to do (call which tool, refuse, ask) is said by the first tokens of a reply; the many after them mostly copy.
+The name of a tool ends at about the fifteenth."""
+HAND_OVER = {"escalate_to_human", "transfer_to_agent", "hand_over"}
+CUTS = {"hand_over": 3.0, "opening in words": 2.0, "opening": 0.4, "later": 0.08, "whole": 0.05}
+"""How often, per conversation and reply, training sees the conversation up to this reply. A model of this size learns
+to look things up from any mix; to hand over, to ask and to refuse at once it learns only where these are no rarity."""
 CALIBRATION = HERE.parent.parent / "golden_sets" / "calibration"
 VALIDATION_EVERY_NTH = 6
 """Every sixth calibration conversation (other templates than ours) measures the loss on wordings never trained on."""
@@ -89,10 +94,18 @@ def _assistant_spans(text: str) -> Iterator[tuple[int, int]]:
         at = text.find(opening, end)
 
 
-def cut(conversation: dict[str, Any], replies: int) -> dict[str, Any]:
-    """The conversation up to its ``replies``-th reply."""
-    places = [at for at, message in enumerate(conversation["messages"]) if message["role"] == "assistant"]
-    return conversation | {"messages": conversation["messages"][: places[:replies][-1] + 1]}
+def cuts(conversation: dict[str, Any], chance: random.Random) -> Iterator[dict[str, Any]]:
+    """The conversation, cut after replies that are drawn by ``CUTS``."""
+    messages = conversation["messages"]
+    places = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    for order, at in enumerate(places):
+        called = {call["function"]["name"] for call in messages[at].get("tool_calls") or ()}
+        opening = "opening" if called else "opening in words"
+        often = CUTS["hand_over" if called & HAND_OVER else opening if order == 0 else "later"]
+        if at == places[-1]:
+            often += CUTS["whole"]
+        for _ in range(int(often + chance.random())):
+            yield conversation | {"messages": messages[: at + 1]}
 
 
 def batches(examples: Sequence[Example], chance: random.Random, padding: int) -> list[Batch]:
@@ -232,7 +245,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=1.5e-3, help="peak learning rate")
     parser.add_argument("--per-template", type=int, default=12)
     parser.add_argument("--adapter", type=Path, help="begin with this adapter instead of a new one")
-    parser.add_argument("--replies", type=int, default=99, help="cut conversations after so many replies")
+    parser.add_argument("--frozen", type=int, default=0, help="so many first layers keep their adapter")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--save-every", type=int, default=40)
@@ -241,10 +254,12 @@ def parse_options() -> argparse.Namespace:
 
 def load_examples(render: Renderer, options: argparse.Namespace) -> tuple[list[Example], list[Example]]:
     """Training and validation examples."""
+    chance = random.Random(options.seed)
     training = [
-        render.example(cut(conversation, options.replies))
+        render.example(part)
         for business in BUSINESSES
         for conversation in conversations(business, seed=options.seed, per_template=options.per_template)
+        for part in cuts(conversation, chance)
     ]
     validation = [
         render.example(json.loads(line))
@@ -260,7 +275,10 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     config = json.loads((options.base / "config.json").read_text(encoding="utf-8"))
     weights = load_file(options.base / "model.safetensors")
-    model = LoraLlama(weights, config, rank=RANK, scale=ALPHA / RANK, seed=options.seed)
+    dtype = torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32  # 7 times slower there
+    model = LoraLlama(
+        weights, config, rank=RANK, scale=ALPHA / RANK, seed=options.seed, dtype=dtype, frozen=options.frozen
+    )
     if options.adapter:
         begin_with(model, options.adapter)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)

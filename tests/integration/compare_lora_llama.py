@@ -27,7 +27,7 @@ def difference(ours: Tensor, theirs: Tensor) -> float:
 
 def main() -> None:
     """Print the differences."""
-    prefix_length = int(sys.argv[2])
+    prefix_length, frozen = map(int, sys.argv[2:])
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=97,
@@ -45,7 +45,9 @@ def main() -> None:
         if "norm" in name:  # ones hide a norm without weight
             state[name] = torch.rand_like(state[name]) + 0.5
     reference.load_state_dict(state, strict=False)
-    model = LoraLlama(state, config.to_dict(), rank=RANK, scale=ALPHA / RANK, seed=0, dtype=torch.float32)
+    model = LoraLlama(
+        state, config.to_dict(), rank=RANK, scale=ALPHA / RANK, seed=0, dtype=torch.float32, frozen=frozen
+    )
     tuned = get_peft_model(reference, LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=list(LINEARS)))
     with torch.no_grad():
         for name, (a, b) in model.adapter.items():
@@ -71,6 +73,8 @@ def main() -> None:
     theirs.backward()
     gradients = []
     for name, (a, b) in model.adapter.items():
+        if a.grad is None and b.grad is None:
+            continue
         layer = tuned.base_model.model.get_submodule(name)
         gradients += [difference(a.grad, layer.lora_A["default"].weight.grad)]
         gradients += [difference(b.grad, layer.lora_B["default"].weight.grad)]
