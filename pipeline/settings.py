@@ -87,6 +87,13 @@ class SamplePolicy(_Facts):
     at_least: dict[str, Annotated[int, Field(ge=1)]] = Field({}, description="turns of a slice beyond its share")
 
 
+class DriftPolicy(_Facts):
+    """How the candidate's next-token distributions are compared with the baseline's; this explains, or rejects."""
+
+    turns: int = Field(ge=1, description="golden replies to read, a sample in whole scenarios")
+    catastrophe: float = Field(1.0, gt=0, description="mean divergence, in nats, beyond which it is another model")
+
+
 class GateSettings(_Facts):
     """``configs/gate.yaml``: the decision policy, fixed before any candidate is measured."""
 
@@ -99,6 +106,7 @@ class GateSettings(_Facts):
     looks: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(strict=False)] = Field(
         (), description="shares of the scenarios after which a hopeless candidate is rejected; none: only at the end"
     )
+    drift: DriftPolicy | None = Field(None, description="none: next-token distributions are not compared")
     sampling: Sampling = Sampling()
     replay: ReplaySettings = ReplaySettings()
     metrics: dict[str, MetricPolicy] = Field(min_length=1)

@@ -44,6 +44,12 @@ _STEPS = {
     ),
     ReasonCode.PROMPTS_DIFFER: "Compare chat template, tokenizer and its settings of the two checkpoints.",
     ReasonCode.CONDITIONS_DIFFER: "Serve and ask both sides alike: same engine, flags, parser and sampling; run again.",
+    ReasonCode.DRIFT: (
+        "Compare the candidate's weights with the baseline's (`quant-gate inspect`): no careful recipe drifts so far."
+    ),
+    ReasonCode.DRIFT_UNKNOWN: (
+        "Read the server log. Where this engine cannot list prompt log-probabilities, take `drift` out of the policy."
+    ),
     ReasonCode.UNSCORABLE: "Run again: unanswered turns are asked again, answered ones are kept. Read the server log.",
     ReasonCode.NO_DATA: "Add golden turns that feed it, or set gating: false for that metric in configs/gate.yaml.",
     ReasonCode.UNDECLARED_METRIC: "Name the metric in configs/gate.yaml, with gating: false if it is not to decide.",

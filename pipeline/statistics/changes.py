@@ -11,6 +11,7 @@ _HELD = {
     ReasonCode.CRITICAL_TURN: "no critical turn lost",
     ReasonCode.SCENARIO_WIPED_OUT: "no scenario wiped out",
     ReasonCode.NO_BENEFIT: "a larger saving",
+    ReasonCode.DRIFT: "next-token distributions that resemble the baseline's",
     ReasonCode.ANOMALOUS_GAIN: "no gain beyond belief",
 }
 
