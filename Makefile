@@ -5,9 +5,9 @@ MODEL ?= demo
 RECIPE ?= fp8-dynamic
 GATE := .venv/bin/quant-gate
 SETUP = $(PYTHON) -m pipeline.environments setup
-export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL
+export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL RUN
 
-.PHONY: help setup gate ladder selftest test test-fast lint ui clean benchmarks
+.PHONY: help setup gate ladder diagnose selftest test test-fast lint ui clean benchmarks
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,6 +30,12 @@ ladder: ## gate several recipes of MODEL, choose the smallest that passes; ALL=1
 	@$(SETUP) pipeline quantize
 	@$(GATE) ladder "$$MODEL" $${GOLDEN:+--golden "$$GOLDEN"} $${SERVING:+--serving "$$SERVING"} \
 	  $${POLICY:+--policy "$$POLICY"} $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$ALL" != 1 ] || echo --all)
+
+diagnose: ## after a REJECT: which parts of RECIPE's candidate hurt, and the recipe to try next; RUN=1 gates that too
+	@$(SETUP) pipeline quantize
+	@$(GATE) diagnose --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
+	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
+	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$RUN" != 1 ] || echo --run)
 
 selftest: ## inject known faults into the gate and measure its error rates; FULL=1 spoils real candidates too
 	@$(SETUP) $$([ "$$FULL" = 1 ] || echo pipeline)

@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from pipeline.diagnosis import PAGE_FILE as DIAGNOSIS_PAGE
+from pipeline.diagnosis import Wanted, diagnose
 from pipeline.environments import environments, has_gpu, python_of
 from pipeline.errors import (
     VERDICT_EXIT_CODES,
@@ -32,6 +34,7 @@ from pipeline.gate import Gate, Side
 from pipeline.golden.commands import golden_app
 from pipeline.ladder import PAGE_FILE, climb, default_ladder
 from pipeline.reporting import summary
+from pipeline.reporting.diagnosis.table import diagnosis_view
 from pipeline.reporting.findings import findings_view
 from pipeline.reporting.ladder.table import ladder_table, ladder_view
 from pipeline.reporting.live import LiveProgress
@@ -280,6 +283,35 @@ def report_command(
         record, page = gate.decision.path / "decision.json", gate.report.path / "report.html"
     console.print(escape(str(page)), highlight=False, soft_wrap=True)
     raise typer.Exit(read_decision(record)["exit_code"])
+
+
+@app.command("diagnose")
+def diagnose_command(
+    model: Model = DEFAULT.model,
+    recipe: RecipeName = DEFAULT.recipe,
+    golden: Golden = DEFAULT.golden,
+    serving: Serving = DEFAULT.serving,
+    policy: Policy = None,
+    explore: Explore = False,
+    calibration: Calibration = DEFAULT.calibration,
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Lost turns to judge by, at most.")] = Wanted.turns,
+    restore: Annotated[
+        float, typer.Option("--restore", min=0.01, max=0.99, help="Share of the drift that is to be taken away.")
+    ] = Wanted.restore,
+    gate_it: Annotated[bool, typer.Option("--run", help="Gate the proposed recipe as well.")] = False,
+) -> None:
+    """After a REJECT: which parts hurt, on which turns, and the recipe to try next; docs/diagnose.md has the method.
+
+    Exits with the code of the run that is diagnosed, with --run that of the proposal.
+    """
+    with _no_exit():
+        request = Request(model, recipe, golden, serving, policy, explore, calibration)
+        with LiveProgress(_console(stderr=True)) as progress:
+            result = diagnose(request, Wanted(turns, restore, gate_it), Store(), progress)
+        page = result.directory / DIAGNOSIS_PAGE
+        view = diagnosis_view(result.record, result.directory, page, result.mlflow_run, result.notes)
+        _console().print(view, crop=False)
+    raise typer.Exit(result.exit_code)
 
 
 @app.command("inspect")
