@@ -39,8 +39,9 @@ from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve
 from pipeline.stages.comparability import compared
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
+from pipeline.stages.resources import kv_pool
 from pipeline.stages.serve_replay import REPLIES
-from pipeline.statistics.facts import Benefit, Reason
+from pipeline.statistics.facts import Reason, Resource
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
 from pipeline.tracking import StageRun, Tracker, download_model_uri
@@ -204,8 +205,7 @@ class Gate:
         if "baseline" not in self._replays:
             return False  # it broke, which ends the run
         outcomes = [output.path / OUTCOMES for output in self.outcomes("baseline")]
-        benefit = Benefit(self.baseline.weight_bytes, self.candidate.weight_bytes)
-        return self._looks.hopeless(look, replay, outcomes, benefit)
+        return self._looks.hopeless(look, replay, outcomes)
 
     def outcomes(self, side: Side) -> tuple[StageOutput, ...]:
         """Outcomes of each replay of one side; of a candidate that was given up at a look, up to there."""
@@ -257,6 +257,7 @@ class Gate:
                 self.candidate,
                 {**self._replayed("baseline"), **self._replayed("candidate")},
                 (*self.findings, *served),
+                kv_pool(*(self.replays(side)[0].path for side in get_args(Side))),
             ),
             findings=[*inspect.reasons(served), *self._findings()],
             look=self._looks.given_up_at,
@@ -269,6 +270,7 @@ class Gate:
         candidate: Checkpoint | None = None,
         inputs: Mapping[str, str] | None = None,
         findings: Sequence[Finding] = (),
+        resources: Sequence[Resource] = (),
     ) -> RecordContext:
         """What the record says beside the decision. Without a candidate none was made."""
         digest, weight_bytes = (candidate.digest, candidate.weight_bytes) if candidate else (None, None)
@@ -280,6 +282,7 @@ class Gate:
             engine=self.plan.facts(),
             inputs=inputs or {},
             findings=[finding.as_json() for finding in findings],
+            resources=resources,
             times={"decided": datetime.now(UTC).isoformat(timespec="seconds"), **self._seconds},
         )
 

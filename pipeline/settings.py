@@ -60,10 +60,27 @@ class MetricPolicy(_Facts):
     floor: Share = Field(0.0, description="lowest pass rate at which the baseline is a yardstick")
 
 
-class BenefitPolicy(_Facts):
-    """What a candidate must save to be worth shipping."""
+class ResourcePolicy(_Facts):
+    """What is demanded of one resource, as shares of the baseline's figure."""
 
-    weight_bytes: Share = Field(0.20, description="smallest saving of weight bytes, as a share of the baseline's")
+    better: Share = Field(0.20, description="a gain of this much is worth shipping for")
+    worse: Share = Field(0.05, description="largest loss that is borne for a gain elsewhere")
+
+
+class BenefitPolicy(_Facts):
+    """What a candidate must gain to be worth shipping. A resource that is null is not declared: it does not count."""
+
+    weight_bytes: ResourcePolicy | None = ResourcePolicy()
+    kv_tokens: ResourcePolicy | None = ResourcePolicy()
+    throughput_at_slo: ResourcePolicy | None = ResourcePolicy()
+    ttft_p95: ResourcePolicy | None = ResourcePolicy()
+    itl_p95: ResourcePolicy | None = ResourcePolicy()
+
+    @model_validator(mode="after")
+    def _some_resource(self) -> BenefitPolicy:
+        if not any(rule for _, rule in self):
+            raise ValueError("no resource is declared: nothing could ever be worth shipping")
+        return self
 
 
 class NoisePolicy(_Facts):

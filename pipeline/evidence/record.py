@@ -8,6 +8,7 @@ configuration gave (policy, recipe, engine) is written as given.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -20,7 +21,7 @@ from jsonschema import Draft202012Validator
 from evaluators.turn import Outcome
 from pipeline.errors import VERDICT_EXIT_CODES, RecordError, Verdict
 from pipeline.settings import GateSettings
-from pipeline.statistics.facts import Benefit, Decision, Flip, MetricResult, SliceResult
+from pipeline.statistics.facts import Benefit, Decision, Flip, MetricResult, Resource, ResourceResult, SliceResult
 
 if TYPE_CHECKING:
     from pipeline.golden import GoldenSet
@@ -37,12 +38,12 @@ _REMEDY = "The record is damaged, was edited or comes from another version: run 
 
 @dataclass(frozen=True, slots=True)
 class BaselineFacts:
-    """The unquantized side: where it came from, its checkpoint digest, bytes of its weight files."""
+    """The unquantized side: where it came from, its checkpoint digest, bytes of its weight files (None: not known)."""
 
     source: str
     revision: str | None
     digest: str
-    weight_bytes: int
+    weight_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,12 @@ class RecordContext:
     :ivar engine: ``EnginePlan.facts()``.
     :ivar inputs: further digests by name (replies, environments, ...).
     :ivar findings: what the inspection and the servers' logs showed, as JSON values, the gravest first.
+    :ivar resources: what serving costs and yields on both sides beside the weight bytes.
+    :ivar conditions: what the verdict is conditional on: facts that were declared instead of measured, and what
+        differs between the sides by intent.
+    :ivar load: what the load test measured, as JSON values; None where there was none.
+    :ivar weights_declared: a side's weight bytes were stated by the user.
+    :ivar drift: figures of next-token distributions (``drift.json``); None where they were not compared.
     :ivar times: times of any kind; the one part that may differ between equal runs.
     """
 
@@ -69,6 +76,11 @@ class RecordContext:
     engine: Mapping[str, Any]
     inputs: Mapping[str, str] = field(default_factory=dict)
     findings: Sequence[Mapping[str, Any]] = ()
+    resources: Sequence[Resource] = ()
+    conditions: Sequence[str] = ()
+    load: Mapping[str, Any] | None = None
+    weights_declared: bool = False
+    drift: Mapping[str, Any] | None = None
     times: Mapping[str, Any] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
@@ -79,13 +91,18 @@ class RecordContext:
             "engine": dict(self.engine),
             "inputs": dict(self.inputs),
             "findings": [dict(finding) for finding in self.findings],
+            "drift": None if self.drift is None else _rounded(dict(self.drift)),
+            "conditions": list(self.conditions),
+            "load": None if self.load is None else dict(self.load),
         }
 
     @property
     def benefit(self) -> Benefit | None:
-        """Weight bytes of both sides; None without a candidate."""
-        after = self.candidate.weight_bytes
-        return None if after is None else Benefit(self.baseline.weight_bytes, after)
+        """What both sides cost and yield; None where no candidate was made."""
+        if self.candidate.digest is None:
+            return None
+        before, after = self.baseline.weight_bytes, self.candidate.weight_bytes
+        return Benefit(before, after, tuple(self.resources), self.weights_declared)
 
 
 def build_record(
@@ -141,6 +158,7 @@ def build_record(
             "rejected_at": critical.rejected_at,
         },
         "scenarios_wiped_out": list(decision.scenarios_wiped_out),
+        "resources": [_resource(result) for result in decision.resources],
         "accounting": asdict(decision.accounting),
         "flips": {"pass_to_fail": lost, "fail_to_pass": len(decision.flips) - lost},
         "worst_flips": [{**asdict(flip), "metrics": list(flip.metrics)} for flip in decision.worst],
@@ -276,6 +294,13 @@ def _slice(row: SliceResult) -> dict[str, Any]:
         "p_adjusted": _rounded(row.p_adjusted),
         "flagged": row.flagged,
     }
+
+
+def _resource(result: ResourceResult) -> dict[str, Any]:
+    limits = {name: getattr(result, name) for name in ("change", "lower", "upper", "gain")}
+    finite = {name: _rounded(v) if v is not None and math.isfinite(v) else None for name, v in limits.items()}
+    sides = {"baseline": list(result.baseline), "candidate": list(result.candidate)}
+    return {**asdict(result), **sides, **finite, "state": result.state.value}
 
 
 def _flip(flip: Flip) -> dict[str, Any]:

@@ -28,14 +28,15 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         *_bullets("Why", [reason.text for reason in record.reasons]),
         *_bullets("What would change it", [record.to_change]),
         *_bullets("Next step", [record.next_step]),
-        *_table(record),
-        *_bullets("Risk and gain", [*words.risk(record), words.gain(record)]),
+        *metric_table(record),
+        *_bullets("Risk and gain", [*words.risk(record), *(words.gains(record) or [words.gain(record)])]),
         *_bullets("Critical turns that the candidate fails", list(record.critical.failed)),
         *_bullets("Lost turns to read first", words.worst_flips(record)),
         *_bullets("Noise floor", words.noise(record)),
         *_bullets("Inspection of the candidate", [words.finding(found) for found in record.findings]),
+        *_bullets("The verdict is conditional on", list(record.conditions)),
         *_bullets("To bear in mind", words.caveats(record, run.notes)),
-        f"Run it again: <code>{_literal(run.command)}</code>. Exit code {record.exit_code}.",
+        f"Run it again: {code(run.command)}. Exit code {record.exit_code}.",
     ]
     return "\n".join(lines) + "\n"
 

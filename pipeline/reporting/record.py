@@ -176,6 +176,26 @@ class Finding(_Part):
     remedy: str
 
 
+class ResourceRow(_Part):
+    """What serving costs or yields: figures of both sides, and how much better the candidate is (shares).
+
+    ``counted`` is False where it is shown only; ``note`` says why, or where the figures come from.
+    """
+
+    name: str
+    state: Literal["better", "held", "worse", "undecided", "impossible"]
+    baseline: tuple[Finite, ...]
+    candidate: tuple[Finite, ...]
+    better: Finite
+    worse: Finite
+    declared: bool
+    counted: bool
+    note: str
+    change: Finite | None
+    lower: Finite | None
+    upper: Finite | None
+
+
 class DecisionRecord(_Part):
     """``decision.json``, as far as reports read it."""
 
@@ -199,6 +219,8 @@ class DecisionRecord(_Part):
     worst_flips: tuple[WorstFlip, ...]
     inputs: dict[str, Any]
     findings: tuple[Finding, ...] = ()
+    resources: tuple[ResourceRow, ...] = ()
+    conditions: tuple[str, ...] = ()
     times: dict[str, Any] = {}
 
     @property

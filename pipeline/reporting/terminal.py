@@ -54,7 +54,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
             "b: turns passed -> failed, c: failed -> passed",
             style="dim",
         ),
-        *section("Risk and gain", [*words.risk(record), words.gain(record)]),
+        *section("Risk and gain", [*words.risk(record), *_gain(record)]),
     ]
     parts += section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
     if worst := words.worst_flips(record):
@@ -63,6 +63,8 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         parts += section("Noise floor", noise)
     if record.findings:
         parts += section("Inspection of the candidate", map(words.finding, record.findings))
+    if record.conditions:
+        parts += section("The verdict is conditional on", record.conditions)
     caveats = words.caveats(record, run.notes)
     if caveats:
         parts += section("To bear in mind", caveats)
@@ -79,6 +81,10 @@ def summary_text(decision: Mapping[str, Any], run: RunFacts) -> str:
     console = Console(file=buffer, width=WIDTH, no_color=True, force_terminal=False, legacy_windows=False)
     console.print(summary(decision, run), crop=False)
     return "".join(line.rstrip() + "\n" for line in buffer.getvalue().splitlines())
+
+
+def _gain(record: DecisionRecord) -> list[str]:
+    return words.gains(record) or [words.gain(record)]
 
 
 def _why(reason: Reason, record: DecisionRecord) -> str:

@@ -30,6 +30,15 @@ _METRIC_TITLES = {
     "free_of_degeneration": "Free of loops and broken text",
 }
 
+_RESOURCE_TITLES = {
+    "weight_bytes": "Weights",
+    "kv_tokens": "KV-cache pool",
+    "throughput_at_slo": "Requests within the service level",
+    "ttft_p95": "Time to first token, p95",
+    "itl_p95": "Time between tokens, p95",
+}
+_RESOURCE_UNITS = {"throughput_at_slo": "a second", "ttft_p95": "ms", "itl_p95": "ms"}
+
 _KEPT = frozenset("\n\t\u200c\u200d")  # the joiners are needed by emoji and by several scripts
 _VARIATION_SELECTORS = range(0xE0100, 0xE01F0)  # invisible, and can carry data
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -140,6 +149,39 @@ def gain(record: DecisionRecord) -> str:
     return f"Weights {size(before)} -> {size(after)} ({change:+.1f} %)."
 
 
+def resource_title(name: str) -> str:
+    """A resource's plain name."""
+    return _RESOURCE_TITLES.get(name, name)
+
+
+def resource_figure(name: str, values: tuple[float, ...]) -> str:
+    """The figures of one side: their geometric mean where there are several."""
+    if not values or min(values) <= 0:
+        return " ".join(f"{value:g}" for value in values) or NOT_KNOWN
+    mean = math.exp(sum(map(math.log, values)) / len(values))
+    if name == "weight_bytes":
+        return size(round(mean))
+    return f"{mean:,.0f} tokens" if name == "kv_tokens" else f"{mean:,.4g} {_RESOURCE_UNITS.get(name, '')}".strip()
+
+
+def gains(record: DecisionRecord) -> list[str]:
+    """What each resource gains or costs, one line each; what does not count says so."""
+    lines = []
+    for row in record.resources:
+        figures = f"{resource_figure(row.name, row.baseline)} -> {resource_figure(row.name, row.candidate)}"
+        text = f"{resource_title(row.name)}: {figures}"
+        if row.change is not None:
+            text += f", {percent(abs(row.change))} % {'better' if row.change >= 0 else 'worse'}"
+        if row.lower is not None and row.upper is not None and row.lower != row.upper:
+            text += f" (between {points(row.lower, 1)} and {points(row.upper, 1)} %)"
+        told = [row.state.upper() if row.state in ("worse", "undecided") and row.counted else ""]
+        told += ["" if row.counted else "does not count", "declared" if row.declared else "", row.note]
+        if shown := "; ".join(filter(None, told)):
+            text += f" [{shown}]"
+        lines.append(text + ".")
+    return lines
+
+
 def risk(record: DecisionRecord) -> list[str]:
     """The risk of shipping in plain words, from the limits of the gating metrics and the critical turns."""
     if record.verdict is Verdict.INVALID:
@@ -227,7 +269,10 @@ def caveats(record: DecisionRecord, notes: Iterable[str] = ()) -> list[str]:
     if ended := record.candidate.recipe.get("deprecated"):
         lines.append(f"The recipe is deprecated: {ended}.")
     if not record.engine.speed_representative:
-        lines.append("Speed was not representative on this machine: nothing here says how fast the candidate is.")
+        lines.append(
+            "Speed was not representative on this machine: nothing here says how fast the candidate is, and of what it "
+            "gains only bytes of weights and tokens of KV cache count."
+        )
     lines += record.engine.notes
     asked = record.accounting.turns
     for side, scored in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,13 @@ def run(
         record = build_record(decision, golden=golden, policy=policy, context=context, inputs=digests)
         write_record(directory, record, decision)
 
-    inputs = {**digests, "context": context.identity(), "findings": _told(found), "look": look}
+    inputs = {
+        **digests,
+        "context": context.identity(),
+        "benefit": context.benefit and asdict(context.benefit),
+        "findings": _told(found),
+        "look": look,
+    }
     return store.make(STAGE, inputs, build)
 
 

@@ -15,7 +15,6 @@ from pipeline.golden import GoldenSet, restrict
 from pipeline.progress import Progress
 from pipeline.settings import GateSettings
 from pipeline.stages import evaluate
-from pipeline.statistics.facts import Benefit
 from pipeline.statistics.sequential import plan_looks
 from pipeline.statistics.verdict import decide
 from pipeline.store import StageOutput, Store
@@ -46,8 +45,10 @@ class Looks:
         """What the candidate was asked: the whole set, or the part up to the look at which it was given up."""
         return self.golden if self.given_up_at is None else self.parts[self.given_up_at - 1]
 
-    def hopeless(self, look: int, replay: StageOutput, baseline: Sequence[Path], benefit: Benefit) -> bool:
+    def hopeless(self, look: int, replay: StageOutput, baseline: Sequence[Path]) -> bool:
         """Give the candidate up if it is rejected at a look. Anything but a REJECT goes on.
+
+        What it would gain is not asked yet: its load is not measured.
 
         :param look: its number, from 1.
         :param replay: the candidate's replies up to it.
@@ -59,7 +60,7 @@ class Looks:
         first, *repeats = map(read_outcomes, baseline)
         candidate = read_outcomes(scored.path / evaluate.OUTCOMES)
         turns, policy = self.golden.turns, self.policy
-        decision = decide(turns, first, candidate, policy, benefit=benefit, repeats=repeats, look=look)
+        decision = decide(turns, first, candidate, policy, repeats=repeats, look=look)
         rejected = decision.verdict is Verdict.REJECT
         if rejected:
             self.given_up_at = look

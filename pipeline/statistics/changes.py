@@ -10,7 +10,7 @@ from pipeline.statistics.facts import CriticalResult, MetricResult, Reason, Reas
 _HELD = {
     ReasonCode.CRITICAL_TURN: "no critical turn lost",
     ReasonCode.SCENARIO_WIPED_OUT: "no scenario wiped out",
-    ReasonCode.NO_BENEFIT: "a larger saving",
+    ReasonCode.NO_BENEFIT: "a larger gain, at no loss elsewhere",
     ReasonCode.DRIFT: "next-token distributions that resemble the baseline's",
     ReasonCode.ANOMALOUS_GAIN: "no gain beyond belief",
 }

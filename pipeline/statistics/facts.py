@@ -25,7 +25,9 @@ class ReasonCode(StrEnum):
     SCENARIO_WIPED_OUT = "SCENARIO_WIPED_OUT"
     """REJECT: scenarios of two or more turns went from all passed to all failed, more than chance explains."""
     NO_BENEFIT = "NO_BENEFIT"
-    """REJECT: the candidate saves too little to be worth shipping."""
+    """REJECT: no resource is better by its threshold, or one is worse beyond its margin: not worth shipping."""
+    BENEFIT_UNDECIDED = "BENEFIT_UNDECIDED"
+    """INCONCLUSIVE: whether a resource is worse beyond its margin was not decided, or none is known."""
     ARTIFACT_BROKEN = "ARTIFACT_BROKEN"
     """REJECT: the inspection found the candidate's files broken; nothing was replayed."""
     DRIFT = "DRIFT"
@@ -77,12 +79,76 @@ class Reason:
     figures: Mapping[str, float | int | str] | None = None
 
 
+class ResourceState(StrEnum):
+    """What was shown of a resource."""
+
+    BETTER = "better"
+    """A gain by the threshold."""
+    HELD = "held"
+    """Not worse beyond the margin."""
+    WORSE = "worse"
+    """Worse beyond the margin."""
+    UNDECIDED = "undecided"
+    IMPOSSIBLE = "impossible"
+    """Figures that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What serving costs or yields on both sides: once where it does not vary, else in pairs of measurements.
+
+    :ivar declared: stated by the user, not measured.
+    :ivar counted: False shows it without letting it decide; ``note`` says why.
+    """
+
+    name: str
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+    varies: bool = False
+    declared: bool = False
+    counted: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    """A resource, judged. ``change`` is how much better the candidate is, as a share of the baseline.
+
+    :ivar lower: one-sided limit of ``change``; ``upper`` the other one. Equal to it where nothing varies.
+    :ivar gain: the lower limit that a gain is judged by, stricter where several resources could show one.
+    """
+
+    name: str
+    state: ResourceState
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+    better: float
+    worse: float
+    declared: bool
+    counted: bool
+    note: str
+    change: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    gain: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Benefit:
-    """Bytes of all weight files of both sides."""
+    """Bytes of all weight files of both sides (None: not known), and what else serving costs or yields."""
 
-    baseline_weight_bytes: int
-    candidate_weight_bytes: int
+    baseline_weight_bytes: int | None
+    candidate_weight_bytes: int | None
+    resources: tuple[Resource, ...] = ()
+    weights_declared: bool = False
+
+    def all(self) -> tuple[Resource, ...]:
+        """Everything known, the weight bytes first."""
+        before, after = self.baseline_weight_bytes, self.candidate_weight_bytes
+        if before is None or after is None:
+            return self.resources
+        weights = Resource("weight_bytes", (float(before),), (float(after),), declared=self.weights_declared)
+        return (weights, *self.resources)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +335,7 @@ class Decision:
     accounting: Accounting
     flips: tuple[Flip, ...]
     worst: tuple[WorstFlip, ...]
-    benefit: Benefit | None
+    resources: tuple[ResourceResult, ...] = ()
     look: int | None = None
 
     @property

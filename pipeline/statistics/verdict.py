@@ -15,6 +15,7 @@ from evaluators.turn import Outcome, Turn
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
 from pipeline.statistics.advice import next_step, percent
+from pipeline.statistics.benefit import benefit_reasons, resource_results
 from pipeline.statistics.changes import what_would_change
 from pipeline.statistics.facts import (
     Accounting,
@@ -64,7 +65,7 @@ def decide(
     :param turns: all turns of the golden set, unique ids.
     :param baseline: outcomes of the baseline.
     :param candidate: outcomes of the candidate.
-    :param benefit: weight bytes of both sides; None leaves the benefit rule out, for comparisons that are
+    :param benefit: what both sides cost and yield; None leaves the benefit rule out, for comparisons that are
         not about shipping (a model against itself). A gate run always gives it.
     :param repeats: outcomes of further replays of the baseline, for the noise floor. Critical turns and
         scenarios then count as passed by the baseline only where every repeat passes them as well. Where the
@@ -96,7 +97,9 @@ def decide(
     if looks.at is None:  # what these rules may reject by chance is reckoned for one test, of the whole set
         reasons += scenario_reasons(wiped_out)
         reasons += slice_reasons(slices, policy)
-    reasons += _benefit_reasons(benefit, policy)
+    resources = resource_results(benefit, policy.benefit, policy.alpha) if benefit else ()
+    if benefit:
+        reasons += benefit_reasons(resources)
     if not reasons:
         reasons.append(_held(metrics, critical, policy))
     reasons = _gravest_first(reasons)
@@ -114,7 +117,7 @@ def decide(
         accounting=_accounting(study),
         flips=flips,
         worst=worst_flips(flips, study.gating),
-        benefit=benefit,
+        resources=resources,
         look=look,
     )
 
@@ -147,7 +150,7 @@ def decide_without_replay(
         accounting=Accounting(0, 0, 0),
         flips=(),
         worst=(),
-        benefit=benefit,
+        resources=resource_results(benefit, policy.benefit, policy.alpha) if benefit else (),
     )
 
 
@@ -160,22 +163,6 @@ def _accounting(study: Study) -> Accounting:
     masks = zip(*((pair.lacking_first, pair.lacking_second) for pair in study.pairs.values()), strict=True)
     first, second = (turns - int(np.count_nonzero(np.logical_or.reduce(side))) for side in masks)
     return Accounting(turns, first, second)
-
-
-def _benefit_reasons(benefit: Benefit | None, policy: GateSettings) -> list[Reason]:
-    if benefit is None:
-        return []
-    before, after = benefit.baseline_weight_bytes, benefit.candidate_weight_bytes
-    figures: dict[str, float | int | str] = {"baseline_weight_bytes": before, "candidate_weight_bytes": after}
-    if before <= 0 or after <= 0:
-        text = f"weight bytes of {before} (baseline) and {after} (candidate) cannot be: no benefit can be judged."
-        return [Reason(ReasonCode.NO_DATA, Verdict.INVALID, text, figures=figures)]
-    wanted = policy.benefit.weight_bytes
-    if after <= before * (1 - wanted) * (1 + 1e-12):
-        return []
-    saved = 1 - after / before
-    text = f"the candidate's weights are {percent(saved)} smaller; shipping it asks for {percent(wanted)}."
-    return [Reason(ReasonCode.NO_BENEFIT, Verdict.REJECT, text, figures={**figures, "saved": saved, "wanted": wanted})]
 
 
 def _held(metrics: Sequence[MetricResult], critical: CriticalResult, policy: GateSettings) -> Reason:

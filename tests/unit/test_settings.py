@@ -13,6 +13,7 @@ from pipeline.settings import (
     CONFIGS,
     GateSettings,
     Recipe,
+    ResourcePolicy,
     ServingSettings,
     load_gate,
     load_recipe,
@@ -72,7 +73,11 @@ def test_every_shipped_file_loads() -> None:
 
 def test_the_shipped_policy_is_the_one_that_is_documented() -> None:
     gate = load_gate()
-    assert (gate.alpha, gate.anomalous_gain, gate.benefit.weight_bytes) == (0.05, 0.05, 0.20)
+    assert (gate.alpha, gate.anomalous_gain, gate.benefit.weight_bytes) == (
+        0.05,
+        0.05,
+        ResourcePolicy(better=0.20, worse=0.05),
+    )
     assert gate.metrics["policy_adherence"].model_dump() == {"gating": True, "margin": 0.03, "floor": 0.70}
     assert [name for name, metric in gate.metrics.items() if not metric.gating] == ["tool_call_valid"]
     assert gate.sampling.temperature == 0  # greedy: both sides must differ by their weights alone

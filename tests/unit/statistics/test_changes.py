@@ -48,7 +48,8 @@ def test_a_reject_names_every_reason_that_would_have_to_go() -> None:
     decision = losing(30, turns, benefit=Benefit(100, 99))
     fewer = next(k for k in range(1, 31) if losing(30 - k).verdict is not Verdict.REJECT)
     assert decision.to_change == (
-        f"To be no REJECT it would have taken: {fewer} fewer lost turns on m; no critical turn lost; a larger saving."
+        f"To be no REJECT it would have taken: {fewer} fewer lost turns on m; no critical turn lost; a larger gain, at "
+        "no loss elsewhere."
     )
 
 
