@@ -26,6 +26,7 @@ from pipeline.quantizers.hardware import demand_engine, demand_servable
 from pipeline.reporting import RunFacts
 from pipeline.request import Request, default_policy
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
+from pipeline.serving.server import Server
 from pipeline.settings import (
     PROJECT_ROOT,
     GateSettings,
@@ -37,14 +38,16 @@ from pipeline.settings import (
 )
 from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve, serve_replay
 from pipeline.stages.comparability import compared
+from pipeline.stages.drift import DRIFT, TURNS
+from pipeline.stages.drifting import Drifting
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
 from pipeline.stages.resources import kv_pool
-from pipeline.stages.serve_replay import REPLIES
+from pipeline.stages.serve_replay import REPLIES, Probe
 from pipeline.statistics.facts import Reason, Resource
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import StageRun, Tracker, download_model_uri
+from pipeline.tracking import StageRun, Tracker, download_model_uri, drift_metrics, drift_table
 
 Side = Literal["baseline", "candidate"]
 Result = TypeVar("Result")
@@ -81,6 +84,7 @@ class Gate:
         self._baseline_replayed = threading.Event()
         self._outcomes: dict[Side, tuple[StageOutput, ...]] = {}
         self._looks = Looks(self.store, self.golden, self.policy, self.progress)
+        self._drifting = Drifting(self.store, self.golden, self.policy, self.progress)
         self._environment: concurrent.futures.Future[Path] | None = None
 
     # --- stages --------------------------------------------------------------------------------
@@ -184,6 +188,7 @@ class Gate:
                     repeats=self._repeats(side),
                     looks=self._looks.parts if side == "candidate" else (),
                     stop=self._give_up,
+                    probes=self._probes(side, checkpoint),
                     progress=self.progress,
                     label=f"replay {side}",
                 )
@@ -198,6 +203,33 @@ class Gate:
         """Further replays of a side: where turns are sampled its other samples, else the baseline's noise floor."""
         samples = self.policy.sampling.samples
         return samples - 1 if samples > 1 or side == "candidate" else self.policy.noise.repeats
+
+    def _probes(self, side: Side, checkpoint: Checkpoint) -> tuple[Probe, ...]:
+        """What a side's server is asked beside the replies."""
+
+        def ask(serve: Callable[[], Server]) -> None:
+            def work(run: StageRun | None) -> None:
+                output = self._drifting.ask(side, serve, checkpoint.digest, self.baseline, self.plan)
+                self._note(run, output, side=side)
+
+            self._staged(f"logprobs {side}", work)
+
+        return (ask,) if self._drifting.wanted else ()
+
+    @cached_property
+    def drift(self) -> StageOutput | None:
+        """How far the candidate's next-token distributions lie from the baseline's; None where that is not known."""
+
+        def work(run: StageRun | None) -> StageOutput | None:
+            output = self._drifting.compare()
+            if output is not None:
+                self._note(run, output, DRIFT, TURNS)
+                if run is not None:
+                    run.metrics(drift_metrics(self._drifting.found))
+                    run.table("drift_turns.json", drift_table(output.path / TURNS))
+            return output
+
+        return self._staged("drift", work) if self._drifting.wanted else None
 
     def _give_up(self, look: int, replay: StageOutput) -> bool:
         """Whether the candidate is hopeless after a part of the set."""
@@ -244,6 +276,7 @@ class Gate:
     def _decide(self, run: StageRun | None) -> StageOutput:
         baseline, *repeats = self.outcomes("baseline")
         candidate, *samples = self.outcomes("candidate")
+        _ = self.drift
         served = served_findings(*(self.replays(side)[0].path for side in get_args(Side)))
         output = decide.run(
             self.store,
@@ -259,7 +292,7 @@ class Gate:
                 (*self.findings, *served),
                 kv_pool(*(self.replays(side)[0].path for side in get_args(Side))),
             ),
-            findings=[*inspect.reasons(served), *self._findings()],
+            findings=[*inspect.reasons(served), *self._findings(), *self._drifting.reasons()],
             look=self._looks.given_up_at,
         )
         self._note(run, output, "decision.json")
@@ -282,6 +315,7 @@ class Gate:
             engine=self.plan.facts(),
             inputs=inputs or {},
             findings=[finding.as_json() for finding in findings],
+            drift=self._drifting.found or None,
             resources=resources,
             times={"decided": datetime.now(UTC).isoformat(timespec="seconds"), **self._seconds},
         )

@@ -8,7 +8,17 @@ Without ``MLFLOW_TRACKING_URI`` the store is ``mlruns/mlflow.db`` in the project
 mlflow itself is imported when it is first needed, so that importing this package costs nothing.
 """
 
+from pipeline.tracking.facts import drift_metrics, drift_table
 from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_command_line
 from pipeline.tracking.tracker import StageRun, Tracker
 
-__all__ = ["StageRun", "Tracker", "download_model_uri", "tracking_uri", "ui_address", "ui_command_line"]
+__all__ = [
+    "StageRun",
+    "Tracker",
+    "download_model_uri",
+    "drift_metrics",
+    "drift_table",
+    "tracking_uri",
+    "ui_address",
+    "ui_command_line",
+]

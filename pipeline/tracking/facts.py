@@ -148,6 +148,19 @@ def flip_table(path: Path) -> dict[str, list[Any]]:
     return table
 
 
+def drift_metrics(drift: Mapping[str, Any]) -> dict[str, float | None]:
+    """Figures of a ``drift.json``: ``<figure>/<group of tokens>``; divergences in nats, the rest as shares."""
+    fields = ("mean", "q50", "q99", "maximum", "same_top", "mean_change", "rms_change", "perplexity_ratio", "tokens")
+    rows = {("slice." if row["group"] == "slice" else "") + _name(row["name"]): row for row in drift["rows"]}
+    return {f"drift.{field}/{name}": row[field] for field in fields for name, row in rows.items()}
+
+
+def drift_table(path: Path) -> dict[str, list[Any]]:
+    """Columns of a ``drift_turns.jsonl``; empty when no turn was compared."""
+    turns = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {name: [_plain(turn[name]) for turn in turns] for name in (turns[0] if turns else ())}
+
+
 def _name(text: str) -> str:
     """``text`` with only the characters that MLflow allows in a name, and no slash of its own."""
     return re.sub(r"[^\w.\- ]", "_", text)

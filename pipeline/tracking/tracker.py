@@ -56,6 +56,12 @@ class StageRun:
         self._tracker._log(self._run, {"key": output.key}, {"stage.seconds": output.seconds}, {"reused": output.reused})
         self.artifacts(output.path / STAGE_FILE)
 
+    def table(self, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Log a table that the UI shows, as ``name`` (which ends in ``.json``); an empty one is left out."""
+        if columns:
+            table = {column: list(values) for column, values in columns.items()}
+            self._tracker._post(lambda: self._tracker._client.log_table(self._run.id, table, name))
+
     def artifacts(self, *paths: Path, folder: str = "") -> None:
         """Upload files as they are a little later; those that do not exist are left out.
 
