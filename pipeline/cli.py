@@ -86,7 +86,7 @@ Calibration = Annotated[
     str, typer.Option("--calibration", "-c", help="Directory of *.jsonl conversations to calibrate with.")
 ]
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
-DEFAULT = Request()
+DEFAULT, WANTED = Request(), Wanted()
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -294,10 +294,10 @@ def diagnose_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
-    turns: Annotated[int, typer.Option("--turns", min=1, help="Lost turns to judge by, at most.")] = Wanted.turns,
+    turns: Annotated[int, typer.Option("--turns", min=1, help="Lost turns to judge by, at most.")] = WANTED.turns,
     restore: Annotated[
         float, typer.Option("--restore", min=0.01, max=0.99, help="Share of the drift that is to be taken away.")
-    ] = Wanted.restore,
+    ] = WANTED.restore,
     gate_it: Annotated[bool, typer.Option("--run", help="Gate the proposed recipe as well.")] = False,
 ) -> None:
     """After a REJECT: which parts hurt, on which turns, and the recipe to try next; docs/diagnose.md has the method.

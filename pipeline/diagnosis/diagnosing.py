@@ -185,14 +185,19 @@ def _proposed(gate: Gate, parts: Sequence[Part], measured: Measurements, eight_b
         return None, f"No number of promoted parts takes enough of the drift away. {instead}"
     keeps_kv = bool(measured.found["keeps_kv"])
     recipe = propose(gate.recipe, parts, measured.promoted, eight_bit, keeps_kv=keeps_kv)
-    size, most = fit_recipe(recipe, gate.baseline).predicted_bytes, gate.baseline.weight_bytes
-    saved, asked = 1 - size / most, gate.policy.benefit.weight_bytes
-    if saved < asked:
-        return None, (
-            f"{recipe.name} would save {100 * saved:.1f} % of the weight bytes where the policy asks for "
-            f"{100 * asked:g} %. {instead}"
-        )
+    size, limit = fit_recipe(recipe, gate.baseline).predicted_bytes, _simpler_bytes(gate, eight_bit)
+    if size >= limit:
+        return None, f"Enough promoted parts make {size:,} bytes, and a simpler build takes {limit:,}. {instead}"
     return recipe, ""
+
+
+def _simpler_bytes(gate: Gate, eight_bit: str) -> int:
+    """Bytes of the build that a proposal must be smaller than: for INT4 all at 8 bits, else the baseline."""
+    if not gate.recipe.int4:
+        return gate.baseline.weight_bytes
+    facts = gate.recipe.model_dump(include={"name", "description", "ignore"})
+    recipe = Recipe.model_validate({**facts, "method": "rtn", "scheme": eight_bit})
+    return fit_recipe(recipe, gate.baseline).predicted_bytes
 
 
 def _tried(request: Request, store: Store, progress: Progress, tracker: Tracker) -> Tried:

@@ -103,14 +103,14 @@ def _part(
     layer = _layer_of(name, layers)
     inside = layer < len(layers)
     kind = name.removeprefix(layers[layer]).removeprefix(".") if inside else name
-    others = [tensor for tensor in plain if tensor.startswith(f"{name}.")] if whole and inside else []
     own = tuple(f"{module}." for module in modules)
+    others = [tensor for tensor in plain if tensor.startswith(f"{name}.") and not tensor.startswith(own)]
     return Part(
         name=name,
         layer=layer,
         kind=kind or "layer",
         modules=tuple(modules),
-        plain=tuple(tensor for tensor in others if not tensor.startswith(own)),
+        plain=tuple(t for t in others if t.endswith((".weight", ".bias"))) if whole and inside else (),
         bits=4 if four else 8,
         extra_8=sum(quantized_bytes(eight_bit, weight, None) for weight in weights) - held if four else None,
         extra_16=sum(map(plain_bytes, weights)) - held,

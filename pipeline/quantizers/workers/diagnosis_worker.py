@@ -174,6 +174,8 @@ def main() -> None:
     """Load the baseline, measure, report."""
     job = JOB
     forced = answers(job)
+    if not forced:
+        raise ValueError("not one of the baseline's replies has a token to force")
     gpu = torch.accelerator.is_available()
     with load_quantizable_moe():
         # Without a GPU in float32: many processors multiply BF16 slowly, and BF16 weights are exact in it.

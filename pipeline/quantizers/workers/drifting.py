@@ -57,9 +57,8 @@ class FloatCache:
         AttentionInterface.register("sdpa", self._attend)
 
     def _attend(self, module: Any, query: Any, key: Any, value: Any, *arguments: Any, **named: Any) -> Any:
-        if self.scales:
-            k_scale, v_scale = self.scales[module.layer_idx]
-            key, value = _through_e4m3(key, k_scale), _through_e4m3(value, v_scale)
+        if scales := self.scales.get(getattr(module, "layer_idx", None)):
+            key, value = _through_e4m3(key, scales[0]), _through_e4m3(value, scales[1])
         return sdpa_attention_forward(module, query, key, value, *arguments, **named)
 
 
@@ -99,7 +98,7 @@ class Bench:
 
         :param kv_scales: scales of an FP8 KV cache by layer; None: the cache is not quantized.
         """
-        first = 0 if kv_scales else min(change.layer for change in changes)
+        first = 0 if kv_scales else min((change.layer for change in changes), default=len(self._layers))
         states = self._baseline_until(first)
         with patch.object(self._cache, "scales", dict(kv_scales or {})):
             for index in range(first, len(self._layers)):
