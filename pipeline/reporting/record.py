@@ -196,6 +196,46 @@ class ResourceRow(_Part):
     upper: Finite | None
 
 
+class DriftRow(_Part):
+    """Next-token distributions over some tokens of golden replies: divergences in nats, changes as shares.
+
+    ``error``: by how much the mean divergence may be too low; intervals are None for tokens of a single scenario.
+    """
+
+    group: Literal["all", "role", "position", "context", "slice"]
+    name: str
+    tokens: int
+    mean: Finite
+    mean_interval: tuple[Finite, Finite] | None
+    median: Finite
+    p90: Finite
+    p95: Finite
+    p99: Finite
+    p999: Finite
+    maximum: Finite
+    error: Finite
+    same_top: Finite
+    mean_change: Finite
+    rms_change: Finite
+    perplexity_baseline: Finite
+    perplexity_candidate: Finite
+    perplexity_ratio: Finite
+    perplexity_ratio_interval: tuple[Finite, Finite] | None
+
+
+class Drift(_Part):
+    """How far the candidate's next-token distributions lie from the baseline's. ``unread``: why, by turn.
+
+    ``rows`` begin with the one over all tokens; there are none where no turn could be compared.
+    """
+
+    turns: int
+    compared: int
+    top_k: int
+    unread: dict[str, str]
+    rows: tuple[DriftRow, ...]
+
+
 class DecisionRecord(_Part):
     """``decision.json``, as far as reports read it."""
 
@@ -219,6 +259,7 @@ class DecisionRecord(_Part):
     worst_flips: tuple[WorstFlip, ...]
     inputs: dict[str, Any]
     findings: tuple[Finding, ...] = ()
+    drift: Drift | None = None
     resources: tuple[ResourceRow, ...] = ()
     conditions: tuple[str, ...] = ()
     times: dict[str, Any] = {}

@@ -37,6 +37,7 @@ FIRST_TOKENS = 50
 LONG_CONTEXT = 2048
 """Tokens before a token from which its context counts as long."""
 _ALL = ("all", "all tokens")
+_QUANTILES = {0.5: "median", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999"}
 _ORDER = ("all", "role", "position", "context", "slice")
 
 
@@ -176,7 +177,7 @@ def _figures(drift: Drift) -> dict[str, Any]:
         "tokens": drift.tokens,
         "mean": drift.mean,
         "mean_interval": drift.mean_interval,
-        **{f"q{100 * share:g}": value for share, value in drift.quantiles.items()},
+        **{_QUANTILES[share]: value for share, value in drift.quantiles.items()},
         "maximum": drift.maximum,
         "error": drift.error,
         "tail": drift.tail,

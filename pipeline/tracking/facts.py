@@ -150,7 +150,7 @@ def flip_table(path: Path) -> dict[str, list[Any]]:
 
 def drift_metrics(drift: Mapping[str, Any]) -> dict[str, float | None]:
     """Figures of a ``drift.json``: ``<figure>/<group of tokens>``; divergences in nats, the rest as shares."""
-    fields = ("mean", "q50", "q99", "maximum", "same_top", "mean_change", "rms_change", "perplexity_ratio", "tokens")
+    fields = ("mean", "median", "p99", "maximum", "same_top", "mean_change", "rms_change", "perplexity_ratio", "tokens")
     rows = {("slice." if row["group"] == "slice" else "") + _name(row["name"]): row for row in drift["rows"]}
     return {f"drift.{field}/{name}": row[field] for field in fields for name, row in rows.items()}
 

@@ -57,7 +57,7 @@ def test_figures_over_all_tokens_and_by_group(tmp_path: Path) -> None:
     assert next(iter(rows)) == ("all", "all tokens")
     everything = rows["all", "all tokens"]
     assert everything["mean"] == pytest.approx(moved / 2, abs=1e-5)
-    assert everything["q50"] == pytest.approx(moved / 2, abs=1e-5)
+    assert everything["median"] == pytest.approx(moved / 2, abs=1e-5)
     assert everything["maximum"] == pytest.approx(moved, abs=1e-5)
     assert everything["same_top"] == 0.5  # the gold token is level with the other one, and the lower id
     assert everything["mean_change"] == pytest.approx(-0.125)

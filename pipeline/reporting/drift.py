@@ -1,0 +1,51 @@
+"""Drift of next-token distributions, in words and cells."""
+
+from __future__ import annotations
+
+from pipeline.reporting.record import Drift, DriftRow
+
+NO_FIGURE = "\u2013"
+_QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+
+
+def drift_lines(drift: Drift) -> list[str]:
+    """What the figures over all tokens say, what they may miss, and what could not be compared."""
+    lines = []
+    if drift.rows:
+        row = drift.rows[0]
+        lines.append(
+            f"On {row.tokens:,} tokens of {drift.compared:,} golden replies the candidate lies {row.mean:.4f} nats "
+            f"from the baseline on average{_interval(row.mean_interval)}. Both find the same token likeliest at "
+            f"{100 * row.same_top:.1f} % of them, and the golden text is {row.perplexity_ratio:.3f} times as "
+            f"perplexing to the candidate{_interval(row.perplexity_ratio_interval, 3)}."
+        )
+        lines.append(
+            f"Of each distribution the {drift.top_k} likeliest tokens are known and the rest as one bucket, so "
+            f"divergences come out too low: by {row.error:.4f} nats on average at most, for as long as no token of the "
+            "rest changed more than the listed ones did."
+        )
+    if drift.unread:
+        turn, why = next(iter(drift.unread.items()))
+        lines.append(f"{len(drift.unread)} of {drift.turns} golden replies could not be compared; {turn}: {why}.")
+    return lines
+
+
+def drift_cells(row: DriftRow) -> list[str]:
+    """The figures of one row, from the mean divergence to the ratio of perplexities."""
+    quantiles = [
+        f"{getattr(row, name):.5f}" if round(row.tokens * (1 - share), 6) >= 1 else NO_FIGURE
+        for name, share in _QUANTILES.items()
+    ]
+    return [
+        f"{row.mean:.5f}",
+        *quantiles,
+        f"{row.maximum:.5f}",
+        f"{100 * row.same_top:.2f}",
+        f"{100 * row.mean_change:+.3f}",
+        f"{100 * row.rms_change:.3f}",
+        f"{row.perplexity_ratio:.4f}",
+    ]
+
+
+def _interval(limits: tuple[float, float] | None, digits: int = 4) -> str:
+    return f" (95 % interval {limits[0]:.{digits}f} to {limits[1]:.{digits}f})" if limits else ""
