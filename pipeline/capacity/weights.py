@@ -1,0 +1,294 @@
+"""Bytes of the weights, module by module: each in the scheme that it is stored in, or that a recipe will give it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipeline.capacity.model import Model
+from pipeline.capacity.shapes import expected_tensors
+from pipeline.errors import ModelError, RecipeError
+from pipeline.inspection.artifact import QUANTIZED_PARTS, read_json
+from pipeline.inspection.schemes import Declared, Scheme, UnknownScheme, read_declared
+from pipeline.inspection.tensors import REMEDY, Stored, Tensors
+from pipeline.quantizers.checkpoint import INDEX, WEIGHTS, Tensor, weight_files
+from pipeline.quantizers.fit import GROUP_SIZES, ROUTER, is_linear, matches
+from pipeline.quantizers.storage import BLOCK, quantized_bytes
+from pipeline.settings import Recipe
+
+ENGINE_BYTES = 2
+"""Bytes of a parameter that is not quantized: the engine loads all of them in 16 bits."""
+_PLAIN = ("BF16", "F16", "F32", "F64")
+_GROUPS = (
+    ("head", re.compile(r"(^|\.)(lm_head|embed_out)$")),
+    ("embedding", re.compile(r"(^|\.)(embed_tokens|wte|embed_in|word_embeddings)$")),
+    ("router", ROUTER),
+    ("experts", re.compile(r"\.experts(\.|$)")),
+    ("norms", re.compile(r"(norm|ln_\w+)$", re.IGNORECASE)),
+    ("attention", re.compile(r"\.(self_attn|attention|attn)\.")),
+    ("mlp", re.compile(r"\.(mlp|feed_forward|shared_experts?)\.")),
+)
+"""What a module is, by its name; the first that matches."""
+_KEPT_BY_ALL = re.compile(r"(^|\.)(q_a_proj|kv_a_proj_with_mqa|fused_qkv_a_proj)$")
+"""Modules that every card holds whole, beside norms and routers: ``ReplicatedLinear`` of vLLM's models."""
+_BY_KV_HEAD = re.compile(r"(^|\.)(k_proj|v_proj)$")
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module's weight with its scales.
+
+    :ivar group: ``attention``, ``mlp``, ``experts``, ``router``, ``embedding``, ``head``, ``norms`` or ``other``.
+    :ivar scheme: how its weight is stored; None: in 16 bits.
+    :ivar shards: into how many parts it can be divided among cards; None: into any number.
+    """
+
+    name: str
+    group: str
+    scheme: Scheme | None
+    parameters: int
+    bytes: int
+    shards: int | None
+
+    def bytes_on_each(self, cards: int) -> float:
+        """Bytes on each of ``cards``."""
+        return self.bytes / min(cards, self.shards or cards)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of one build of a model.
+
+    :ivar label: what it is called: a recipe, or ``as stored``.
+    """
+
+    label: str
+    modules: tuple[Module, ...]
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return sum(module.parameters for module in self.modules)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all modules."""
+        return sum(module.bytes for module in self.modules)
+
+    @property
+    def schemes(self) -> tuple[Scheme, ...]:
+        """The schemes that occur, the one with most parameters first."""
+        counts: dict[Scheme, int] = defaultdict(int)
+        for module in self.modules:
+            if module.scheme:
+                counts[module.scheme] += module.parameters
+        return tuple(sorted(counts, key=lambda scheme: -counts[scheme]))
+
+    @property
+    def bits(self) -> int:
+        """Bits of most parameters, which a rule of thumb takes for all."""
+        return self.schemes[0].bits if self.schemes else 8 * ENGINE_BYTES
+
+    def bytes_on_each(self, cards: int) -> float:
+        """Bytes on each of ``cards`` that share the model."""
+        return sum(module.bytes_on_each(cards) for module in self.modules)
+
+    def by_group(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Parameters and bytes by what modules are and how they are stored, the largest first."""
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for module in self.modules:
+            key = module.group, module.scheme.name if module.scheme else "16 bits"
+            parameters, size = found.get(key, (0, 0))
+            found[key] = parameters + module.parameters, size + module.bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1][1]))
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether all weight files lie in a folder; of an interrupted download the config tells more."""
+    if (folder / INDEX).is_file():
+        names = set((read_json(folder / INDEX).get("weight_map") or {}).values())
+        return bool(names) and all((folder / str(name)).is_file() for name in names)
+    return (folder / WEIGHTS).is_file()
+
+
+def stored_weights(folder: Path, model: Model) -> Weights:
+    """The weights as they are, from the headers of their files; without files those that the config demands, in BF16.
+
+    :raises ModelError: a damaged file, an unknown scheme, or neither files nor a known architecture.
+    """
+    declared = _declared(folder, model)
+    if not has_weights(folder):
+        if declared is not None:
+            raise ModelError(
+                f"{folder}: quantized, and no weight files are here whose headers say how",
+                "Give the directory with the weight files, or the config.json of the unquantized model.",
+            )
+        return planned_weights(expected_tensors(model), model, None)
+    stored = Tensors(weight_files(folder))
+    if faults := [f"{file}: {each[0]}" for file, each in stored.faults.items() if each]:
+        raise ModelError(faults[0], REMEDY)
+    parts: dict[str, list[Stored]] = defaultdict(list)
+    for tensor in stored.values():
+        if _loaded(tensor.name, model, stored):
+            parts[_module(tensor.name)].append(tensor)
+    modules = tuple(_stored_module(name, tensors, declared, model) for name, tensors in parts.items())
+    return Weights("as stored", modules)
+
+
+def baseline_tensors(folder: Path, model: Model) -> list[Tensor]:
+    """Names and shapes of a BF16 checkpoint's tensors, from headers or, without weight files, by the config.
+
+    :raises ModelError: as :func:`stored_weights`.
+    """
+    if not has_weights(folder):
+        return expected_tensors(model)
+    stored = Tensors(weight_files(folder))
+    kept = (tensor for tensor in stored.values() if _loaded(tensor.name, model, stored))
+    return [Tensor(tensor.name, tensor.dtype, tensor.shape) for tensor in kept]
+
+
+def planned_weights(tensors: Sequence[Tensor], model: Model, recipe: Recipe | None) -> Weights:
+    """What a recipe will make of a BF16 checkpoint with these tensors; None: the checkpoint itself.
+
+    :raises RecipeError: no group size fits.
+    """
+    schemes = recipe_schemes(recipe, tensors) if recipe else {}
+    backend = recipe.backend if recipe else ""
+    found: dict[str, list[Module]] = defaultdict(list)
+    for tensor in tensors:
+        name, elements = _module(tensor.name), math.prod(tensor.shape)
+        known = schemes.get(name) if tensor.name.endswith(".weight") else None
+        size = quantized_bytes(known[0], tensor, known[1].group, backend) if known else elements * ENGINE_BYTES
+        found[name].append(_made(name, known[1] if known else None, elements, size, model))
+    return Weights(recipe.name if recipe else "bf16", tuple(_joined(each) for each in found.values()))
+
+
+def recipe_schemes(recipe: Recipe, tensors: Iterable[Tensor]) -> Mapping[str, tuple[str, Scheme]]:
+    """The scheme, with the recipe's name for it, of every module that a recipe quantizes.
+
+    By the rules of :func:`pipeline.quantizers.fit.fit_recipe`, which wants weight files.
+    """
+    linear = {_module(t.name): t for t in tensors if is_linear(t)}
+    chosen = {
+        name: tensor
+        for name, tensor in linear.items()
+        if not ROUTER.search(name) and not any(matches(name, rule) for rule in recipe.ignore)
+    }
+    eight = _eight_bit(recipe, chosen)
+    group = _group_size(recipe, [tensor.shape[1] for name, tensor in chosen.items() if name not in eight])
+    found = {}
+    for name in chosen:
+        kind = recipe.eight_bit.scheme if recipe.eight_bit and name in eight else recipe.scheme
+        found[name] = kind, _scheme(kind, group, recipe.backend)
+    return found
+
+
+def _scheme(kind: str, group: int | None, backend: str) -> Scheme:
+    if kind.startswith("W4A16"):
+        layout = "awq" if backend == "autoawq" else "packed"
+        return Scheme(layout, 4, False, symmetric=kind == "W4A16", group=group)  # type: ignore[arg-type]
+    if kind == "W8A8":
+        return Scheme("plain", 8, False, symmetric=True, activations="dynamic")
+    block = (BLOCK, BLOCK) if kind == "FP8_BLOCK" else None
+    static = kind == "FP8"
+    return Scheme(
+        "plain", 8, True, symmetric=True, block=block, whole=static, activations="static" if static else "dynamic"
+    )
+
+
+def _eight_bit(recipe: Recipe, chosen: Iterable[str]) -> frozenset[str]:
+    """Modules kept at 8 bits; where layers are to be found by measuring, the first ones: all are as large."""
+    if recipe.eight_bit is None:
+        return frozenset()
+    if recipe.eight_bit.layers is None:
+        return frozenset(name for name in chosen if any(matches(name, rule) for rule in recipe.eight_bit.modules))
+    few = recipe.eight_bit.layers
+    return frozenset(name for name in chosen if (inside := _LAYER.search(name)) and int(inside[1]) < few)
+
+
+def _group_size(recipe: Recipe, widths: Sequence[int]) -> int | None:
+    if recipe.group_size is None:
+        return None
+    sizes = GROUP_SIZES if recipe.group_size == "auto" else (recipe.group_size,)
+    for size in sizes:
+        if not any(width % size for width in widths):
+            return size
+    raise RecipeError(
+        f"recipe {recipe.name}: groups of {' or '.join(map(str, sizes))} do not divide every input dimension",
+        "Use a recipe without groups (configs/recipes), or ignore the modules that do not fit.",
+    )
+
+
+# --- stored modules ----------------------------------------------------------------------------
+
+
+def _declared(folder: Path, model: Model) -> Declared | None:
+    config = model.config.get("quantization_config") or model.config.get("compression_config")
+    if not config:
+        return None
+    try:
+        return read_declared(config)
+    except UnknownScheme as error:
+        raise ModelError(
+            f"{folder / 'config.json'}: quantization_config cannot be read here: {error}",
+            "Known are compressed-tensors, AutoAWQ, GPTQ and block FP8.",
+        ) from error
+
+
+def _loaded(name: str, model: Model, stored: Mapping[str, Stored]) -> bool:
+    """Whether the engine loads a tensor: not a tied head stored twice, nor layers for speculative decoding."""
+    layer = _LAYER.search(name)
+    if layer and int(layer[1]) >= model.layers:
+        return False
+    return not (model.tied and _group(_module(name)) == "head" and any(_is_embedding(other) for other in stored))
+
+
+def _is_embedding(name: str) -> bool:
+    return _group(_module(name)) == "embedding"
+
+
+def _stored_module(name: str, tensors: Sequence[Stored], declared: Declared | None, model: Model) -> Module:
+    quantized = any(tensor.name.rpartition(".")[2] in QUANTIZED_PARTS for tensor in tensors)
+    if not quantized:
+        elements = sum(tensor.elements for tensor in tensors)
+        size = sum(t.elements * ENGINE_BYTES if t.dtype in _PLAIN else t.bytes for t in tensors)
+        return _made(name, None, elements, size, model)
+    try:
+        scheme = declared.scheme_of(name) if declared else None
+    except UnknownScheme as error:
+        raise ModelError(f"quantization_config: {error}", REMEDY) from error
+    if scheme is None:
+        raise ModelError(
+            f"{name} is stored quantized, which config.json does not declare", "Run `quant-gate inspect` on it."
+        )
+    values = next(t for t in tensors if t.name.rpartition(".")[2] in ("weight", "weight_packed", "qweight"))
+    packed = values.bytes * 8 // scheme.bits
+    return _made(name, scheme, packed, sum(tensor.bytes for tensor in tensors), model)
+
+
+def _made(name: str, scheme: Scheme | None, parameters: int, size: int, model: Model) -> Module:
+    group = _group(name)
+    if group in ("norms", "router") or _KEPT_BY_ALL.search(name):
+        shards: int | None = 1
+    else:
+        shards = model.attention.kv_heads if _BY_KV_HEAD.search(name) and not model.attention.latent else None
+    return Module(name, group, scheme, parameters, size, shards)
+
+
+def _joined(parts: Sequence[Module]) -> Module:
+    """A module's weight and bias as one."""
+    first = max(parts, key=lambda part: part.bytes)
+    return replace(first, parameters=sum(p.parameters for p in parts), bytes=sum(p.bytes for p in parts))
+
+
+def _group(module: str) -> str:
+    return next((group for group, pattern in _GROUPS if pattern.search(module)), "other")
+
+
+def _module(tensor: str) -> str:
+    return tensor.rpartition(".")[0]
