@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -35,6 +36,7 @@ from pipeline.ladder import PAGE_FILE, climb, default_ladder
 from pipeline.options import Calibration, Explore, Golden, Model, Policy, RecipeName, Serving
 from pipeline.planning import register as register_plan
 from pipeline.reporting import summary
+from pipeline.reporting.delivery import add_step_summary, failure_line, failure_markdown, result_line
 from pipeline.reporting.diagnosis.table import diagnosis_view
 from pipeline.reporting.findings import findings_view
 from pipeline.reporting.ladder.table import ladder_table, ladder_view
@@ -92,12 +94,26 @@ def run_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON to stdout; the summary goes to stderr.")
+    ] = False,
 ) -> None:
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
-    with _no_exit():
-        with LiveProgress(_console(stderr=True)) as progress:
-            result = run(Request(model, recipe, golden, serving, policy, explore, calibration), Store(), progress)
-        _console().print(summary(result.decision, result.facts), crop=False)
+    request = Request(model, recipe, golden, serving, policy, explore, calibration)
+    try:
+        with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
+            result = run(request, Store(), progress)
+    except GateError as error:
+        add_step_summary(failure_markdown(error))
+        if as_json:
+            print(failure_line(error), flush=True)
+        raise
+    facts = result.facts
+    if problem := add_step_summary((result.directory / "summary.md").read_text(encoding="utf-8")):
+        facts = replace(facts, notes=(*facts.notes, problem))
+    _console(stderr=as_json).print(summary(result.decision, facts), crop=False)
+    if as_json:
+        print(result_line(result.decision, facts), flush=True)
     raise typer.Exit(result.exit_code)
 
 

@@ -68,7 +68,6 @@ class RecordContext:
     :ivar load: what the load test measured, as JSON values; None where there was none.
     :ivar weights_declared: a side's weight bytes were stated by the user.
     :ivar drift: figures of next-token distributions (``drift.json``); None where they were not compared.
-    :ivar drift: figures of next-token distributions (``drift.json``); None where they were not compared.
     :ivar times: times of any kind; the one part that may differ between equal runs.
     """
 
@@ -82,7 +81,6 @@ class RecordContext:
     load: Mapping[str, Any] | None = None
     weights_declared: bool = False
     drift: Mapping[str, Any] | None = None
-    drift: Mapping[str, Any] | None = None
     times: Mapping[str, Any] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
@@ -93,7 +91,6 @@ class RecordContext:
             "engine": dict(self.engine),
             "inputs": dict(self.inputs),
             "findings": [dict(finding) for finding in self.findings],
-            "drift": None if self.drift is None else _rounded(dict(self.drift)),
             "drift": None if self.drift is None else _rounded(dict(self.drift)),
             "conditions": list(self.conditions),
             "load": None if self.load is None else dict(self.load),
@@ -155,6 +152,7 @@ def build_record(
             "turns": critical.turns,
             "passed_by_baseline": critical.passed_by_baseline,
             "failed": list(critical.failed),
+            "kept": list(critical.kept),
             "unstable": list(critical.unstable),
             "upper_limit": _rounded(critical.upper_limit),
             "by_chance": _rounded(critical.by_chance),

@@ -25,6 +25,7 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         "",
         f"{escape(run.recipe)} of {escape(run.model)}. {escape(words.tested(record))}",
         "",
+        *_bullets("Waived, which is no ACCEPT", list(run.waivers)),
         *_bullets("Why", [reason.text for reason in record.reasons]),
         *_bullets("What would change it", [record.to_change]),
         *_bullets("Next step", [record.next_step]),
@@ -47,15 +48,18 @@ def escape(text: str) -> str:
     return _MARKUP.sub(r"\\\1", html.escape(one_line, quote=False))
 
 
-def _literal(text: str) -> str:
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", html.escape(" ".join(words.visible(text).split())))
+def code(text: str) -> str:
+    """Text in a code font, whatever is in it, on one line."""
+    one_line = html.escape(" ".join(words.visible(text).split()))
+    return f"<code>{_MARKUP.sub(lambda found: f'&#{ord(found[0])};', one_line)}</code>"
 
 
 def _bullets(title: str, lines: list[str]) -> list[str]:
     return [f"**{title}**", "", *(f"- {escape(line)}" for line in lines), ""] if lines else []
 
 
-def _table(record: DecisionRecord) -> list[str]:
+def metric_table(record: DecisionRecord) -> list[str]:
+    """The metrics as lines of a table, with an empty line after them."""
     limit = f"lower limit ({words.confidence(record)})"
     head = f"| metric | verdict | turns | baseline % | candidate % | difference | {limit} | margin | worse | better |"
     rule = "| :-- | :-- | --: | --: | --: | --: | --: | --: | --: | --: |"

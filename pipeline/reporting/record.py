@@ -133,12 +133,14 @@ class SliceRow(_Part):
 class Critical(_Part):
     """Turns where one failure is too many. ``upper_limit``: share of such turns that could still fail.
 
-    ``unstable``: turns that the baseline passes in some repeats only, so that they prove nothing.
+    ``kept``: turns that both sides pass; ``unstable``: turns that the baseline passes in some repeats only, so that
+    they prove nothing.
     """
 
     turns: int
     passed_by_baseline: int
     failed: tuple[str, ...]
+    kept: tuple[str, ...]
     unstable: tuple[str, ...]
     upper_limit: Finite | None
 

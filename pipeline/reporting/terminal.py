@@ -44,6 +44,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
             (record.verdict.value, f"bold {STYLES[record.verdict]}"), "  ", (words.HEADLINES[record.verdict], "bold")
         ),
         _plain(f"{run.recipe} of {run.model}; {words.tested(record)}"),
+        *(section("Waived, which is no ACCEPT", run.waivers) if run.waivers else ()),
         *section("Why", (_why(reason, record) for reason in record.reasons)),
         *section("What would change it", [record.to_change]),
         *section("Next step", [record.next_step]),

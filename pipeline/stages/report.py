@@ -10,10 +10,13 @@ from pipeline import reporting
 from pipeline.digests import file_digest, tree_digest
 from pipeline.errors import RecordError
 from pipeline.evidence.record import DECISION_FILE, FLIPS_FILE, read_decision
+from pipeline.inspection.findings import CHECKS
 from pipeline.reporting import RunFacts
 from pipeline.reporting.html import render
+from pipeline.reporting.junit import junit_xml
 from pipeline.reporting.markdown import summary_markdown
 from pipeline.reporting.record import load_flips, load_replies, read_record
+from pipeline.reporting.review import review_markdown
 from pipeline.reporting.terminal import summary_text
 from pipeline.store import StageOutput, Store
 
@@ -24,6 +27,8 @@ STAGE = "report"
 REPORT_FILE = "report.html"
 SUMMARY_TEXT_FILE = "summary.txt"
 SUMMARY_MARKDOWN_FILE = "summary.md"
+REVIEW_FILE = "review.md"
+JUNIT_FILE = "junit.xml"
 
 
 def run(
@@ -34,24 +39,25 @@ def run(
     replies_paths: Sequence[Path],
     run_facts: RunFacts,
 ) -> StageOutput:
-    """Write ``report.html``, ``summary.txt`` and ``summary.md``.
+    """Write ``report.html``, ``summary.txt``, ``summary.md``, ``review.md`` and ``junit.xml``.
 
     The output depends on the content of every file read, on the source of the reports, and on the model,
-    recipe and command of ``run_facts``; what else that holds changes from run to run and is left out.
+    recipe, command and waivers of ``run_facts``; what else that holds changes from run to run and is left out.
 
     :param decision_dir: output of the decide stage (``decision.json`` and ``flips.jsonl``).
     :param replies_paths: replies of baseline and candidate; none where nothing was replayed.
     :raises RecordError: a file is unreadable, or the decision belongs to another golden set.
     """
     decision_path, flips_path = decision_dir / DECISION_FILE, decision_dir / FLIPS_FILE
-    lasting = RunFacts(run_facts.model, run_facts.recipe, run_facts.command)
+    lasting = RunFacts(run_facts.model, run_facts.recipe, run_facts.command, waivers=run_facts.waivers)
     try:
         inputs = {
             "decision": file_digest(decision_path),
             "flips": file_digest(flips_path),
             "replies": [file_digest(path) for path in replies_paths],
             "golden_set": golden.digest,
-            "run": {"model": lasting.model, "recipe": lasting.recipe, "command": lasting.command},
+            "run": {"model": lasting.model, "recipe": lasting.recipe, "command": lasting.command}
+            | {"waivers": list(lasting.waivers)},
             "source": source_digest(),
         }
     except OSError as error:
@@ -76,9 +82,21 @@ def run(
             baseline=baseline,
             candidate=candidate,
         )
-        (directory / REPORT_FILE).write_text(page, encoding="utf-8")
-        (directory / SUMMARY_TEXT_FILE).write_text(summary_text(decision, lasting), encoding="utf-8")
-        (directory / SUMMARY_MARKDOWN_FILE).write_text(summary_markdown(decision, lasting), encoding="utf-8")
+        junit = junit_xml(
+            decision,
+            lasting,
+            flips=flips,
+            critical_turns=[turn.id for turn in golden.turns if turn.expect.critical],
+            checks={name: aim for name, (_, aim) in CHECKS.items()},
+        )
+        for name, text in {
+            REPORT_FILE: page,
+            SUMMARY_TEXT_FILE: summary_text(decision, lasting),
+            SUMMARY_MARKDOWN_FILE: summary_markdown(decision, lasting),
+            REVIEW_FILE: review_markdown(decision, lasting),
+            JUNIT_FILE: junit,
+        }.items():
+            (directory / name).write_text(text, encoding="utf-8")
 
     return store.make(STAGE, inputs, build)
 

@@ -268,6 +268,7 @@ class CriticalResult:
 
     :ivar passed_by_baseline: turns on which the baseline passes every gating metric (in every repeat).
     :ivar failed: ids of those on which the candidate fails one.
+    :ivar kept: ids of those on which it passes every one; the rest it answered unusably, or passes in some samples.
     :ivar unstable: ids that the baseline passes in some repeats only; they cannot convict the candidate.
     :ivar upper_limit: one-sided Clopper-Pearson limit of the share of such turns that could fail.
     :ivar by_chance: lost turns to expect of a candidate that is the baseline once more, from its replays.
@@ -281,6 +282,7 @@ class CriticalResult:
     upper_limit: float
     by_chance: float = 0.0
     rejected_at: int = 1
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def critical_result(study: Study, whole: Study) -> CriticalResult:
         upper_limit=clopper_pearson_upper(len(lost), proved, study.policy.alpha),
         by_chance=by_chance,
         rejected_at=next(count for count in itertools.count(1) if _at_least(count, by_chance) <= study.policy.alpha),
+        kept=study.turn_ids(critical & passed & study.candidate_passes()),
     )
 
 

@@ -105,8 +105,15 @@ class Study:
 
     def baseline_passes(self) -> Mask:
         """Turns that the baseline passes on every gating metric, in every replay."""
-        passed = self.baseline.passes_all(self.gating)
-        for side in self.repeats:
+        return self._passed_by(self.baseline, *self.repeats)
+
+    def candidate_passes(self) -> Mask:
+        """Turns that the candidate passes on every gating metric, in every replay."""
+        return self._passed_by(self.candidate, *self.candidate_repeats)
+
+    def _passed_by(self, first: Side, *others: Side) -> Mask:
+        passed = first.passes_all(self.gating)
+        for side in others:
             passed = passed & side.passes_all(self.gating)
         return passed
 

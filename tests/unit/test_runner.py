@@ -96,7 +96,8 @@ def test_each_verdict_has_its_exit_code_record_and_report(
     assert (record["verdict"], record["exit_code"]) == (verdict, CODES[verdict])
     assert record == result.decision
     assert {path.name for path in result.directory.iterdir()} == {
-        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md")
+        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md"),
+        *("review.md", "junit.xml"),
     }
     assert (result.directory / "summary.txt").read_text(encoding="utf-8").startswith(verdict)
     assert result.facts.report == result.directory / "report.html"
@@ -263,7 +264,8 @@ def test_a_set_too_small_to_decide_stops_the_run_before_anything_is_spent(
     assert (record["candidate"]["digest"], record["candidate"]["weight_bytes"]) == (None, None)
     assert record["accounting"] == {"turns": 0, "baseline_scored": 0, "candidate_scored": 0}
     assert {path.name for path in result.directory.iterdir()} == {
-        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md")
+        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md"),
+        *("review.md", "junit.xml"),
     }
     shown = " ".join((result.directory / "summary.txt").read_text(encoding="utf-8").split())
     assert "445 turns are needed" in shown

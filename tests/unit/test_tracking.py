@@ -91,6 +91,7 @@ def decision() -> dict[str, Any]:
         ],
         "critical": {
             **{"turns": 9, "passed_by_baseline": 8, "failed": ["late#3"], "upper_limit": 0.47, "unstable": []},
+            "kept": [f"kept-{number}#1" for number in range(7)],
             **{"by_chance": 0.0, "rejected_at": 1},
         },
         "accounting": {"turns": 40, "baseline_scored": 40, "candidate_scored": 39},

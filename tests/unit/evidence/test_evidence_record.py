@@ -94,6 +94,7 @@ def test_figures_of_the_record() -> None:
         "turns": 10,
         "passed_by_baseline": 10,
         "failed": ["t002#1"],
+        "kept": [f"t00{i}#1" for i in (0, 1, *range(3, 10))],
         "unstable": [],
         "upper_limit": 0.394163,  # Clopper-Pearson, 1 of 10: scipy.stats.beta.ppf(0.95, 2, 9)
         "by_chance": 0.0,

@@ -268,7 +268,8 @@ def unmeasured() -> Sample:
         "metrics": [row | empty | counts for row in made.decision["metrics"]],
         "candidate": made.decision["candidate"] | {"digest": None, "weight_bytes": None},
         "slices": [],
-        "critical": {"turns": 40, "passed_by_baseline": 0, "failed": [], "unstable": [], "upper_limit": 1.0, **CHANCE},
+        "critical": {"turns": 40, "passed_by_baseline": 0, "failed": [], "kept": [], "unstable": [], "upper_limit": 1.0}
+        | CHANCE,
         "accounting": {"turns": 0, "baseline_scored": 0, "candidate_scored": 0},
         "flips": {"pass_to_fail": 0, "fail_to_pass": 0},
         "worst_flips": [],
@@ -418,6 +419,7 @@ def _decision(verdict: Verdict, recipe: str, plan: dict[str, tuple[int, int]], f
             "turns": 338,
             "passed_by_baseline": 312,
             "failed": failed,
+            "kept": [f"sample-kept-{number:03d}#1" for number in range(312 - len(failed))],
             "unstable": [],
             "upper_limit": 1 - 0.05 ** (1 / 312) if not failed else (len(failed) + 11.0) / 312,
             **CHANCE,
