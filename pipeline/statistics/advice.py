@@ -12,11 +12,13 @@ _SHOWN = 5
 _STEPS = {
     ReasonCode.METRICS_HELD: "Ship it: sign off this run, and keep the baseline at hand for a rollback.",
     ReasonCode.METRIC_LOSS: (
-        "Look at the flips of that metric, then try a gentler recipe (fp8-dynamic before int8-w8a8 before INT4, "
-        "smaller groups, calibration on your own transcripts)."
+        "Look at the flips of that metric. `quant-gate diagnose` names the layers that hurt and writes a recipe that "
+        "spares them; or try a gentler one (fp8-dynamic before int8-w8a8 before INT4, smaller groups, calibration on "
+        "your own transcripts)."
     ),
     ReasonCode.SLICE_LOSS: (
-        "Look at the flips of that slice, then try a gentler recipe or calibration text that covers the slice."
+        "Look at the flips of that slice. `quant-gate diagnose` names the layers that hurt and writes a recipe that "
+        "spares them; or try a gentler one, or calibration text that covers the slice."
     ),
     ReasonCode.CRITICAL_TURN: (
         "Read the critical flips first: such turns may not be lost at all. Try a gentler recipe; where the baseline "

@@ -46,6 +46,7 @@ fast.chat_template = template
 fast.save_pretrained(folder)
 model = LlamaForCausalLM(LlamaConfig(vocab_size=len(fast), hidden_size=64, intermediate_size=96, num_hidden_layers=11,
     num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=True, eos_token_id=2, dtype="bfloat16"))
+torch.nn.init.normal_(model.model.embed_tokens.weight)  # logits of several nats, so that drifts show
 for name, module in model.named_modules():
     if isinstance(module, torch.nn.Linear) and "layers" in name:
         # On the asymmetric INT4 grid: in every group of 32 whole numbers from -8 to 7 with both ends, times 2^-7.
@@ -53,7 +54,7 @@ for name, module in model.named_modules():
         grid[:, 0::32], grid[:, 1::32] = -8, 7
         module.weight.data = grid * 2.0**-7
         if name in (worst, second):
-            module.weight.data = torch.randn(module.weight.shape) * (0.5 if name == worst else 0.05)
+            module.weight.data = torch.randn(module.weight.shape) * (4.0 if name == worst else 0.05)
 model.to(torch.bfloat16).save_pretrained(folder)
 """
 
@@ -138,8 +139,8 @@ def test_the_part_made_sensitive_is_found_and_promoted(
     found = measured(store, baseline, candidate, RECIPE)
     alone = {part.name: part.alone.drift for part in found.part_facts()}
     assert len(alone) == 4 * 11  # q+k+v, o, gate+up, down of each layer
-    # All weights but those of two modules lie on the grid, so rounding moves these two alone; one has ten times the
-    # weights of the other.
+    # All weights but those of two modules lie on the grid, so rounding moves these two alone; one has eighty times
+    # the weights of the other.
     assert {name for name, drift in alone.items() if abs(drift) > 1e-6} <= {WORST, SECOND}
     assert alone[WORST] > 10 * abs(alone[SECOND])
     assert found.whole.drift == pytest.approx(alone[WORST], rel=0.2)
@@ -196,4 +197,4 @@ def test_smoothed_layers_are_exchanged_whole(baseline: Checkpoint, calibration_r
     assert [part.name for part in found.parts] == [f"model.layers.{n}" for n in range(11)]
     # Smoothing alone changes nothing, so a layer with factors on both sides drifts by 8-bit rounding only: without
     # its norms it would answer something else altogether.
-    assert max(part.alone.drift for part in found.part_facts()) < 0.01
+    assert max(part.alone.drift for part in found.part_facts()) < 0.05

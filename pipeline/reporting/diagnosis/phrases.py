@@ -51,7 +51,7 @@ def cause(record: DiagnosisRecord) -> str:
     more, less = ("KV cache", "weights") if alone > weights else ("weights", "KV cache")
     high, low = drift(max(alone, weights)), drift(min(alone, weights))
     kept = "keeps" if record.kv.kept else "gives up"
-    return f"More the {more} ({high} nats a token alone) than the {less} ({low}); the proposal {kept} the FP8 cache."
+    return f"The {more} more than the {less}: {high} against {low} nats a token; the proposal {kept} the FP8 cache."
 
 
 def proposed(record: DiagnosisRecord) -> str:

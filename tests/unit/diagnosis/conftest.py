@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from pipeline.quantizers.checkpoint import Checkpoint
+from pipeline.quantizers.checkpoint import Checkpoint, read_checkpoint
 
 HIDDEN, INNER, KEYS = 64, 128, 32
 SHAPES = {
@@ -24,12 +26,13 @@ SHAPES = {
 LAYERS = 11  # with ten or more, the order of names is not that of layers
 
 
-def save(folder: Path, tensors: dict[str, numpy.ndarray]) -> Checkpoint:
+def save(folder: Path, tensors: dict[str, numpy.ndarray], **config: Any) -> Checkpoint:
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"]}))
+    (folder / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"], **config}))
+    (folder / "tokenizer.json").write_text("{}")
+    (folder / "chat_template.jinja").write_text("template")
     save_file(tensors, folder / "model.safetensors")
-    size = (folder / "model.safetensors").stat().st_size
-    return Checkpoint(folder, "tiny", None, folder.name * 8, size, "LlamaForCausalLM", "template")
+    return read_checkpoint(folder, "tiny", quantized=bool(config))
 
 
 @pytest.fixture
@@ -56,4 +59,13 @@ def candidate(tmp_path: Path) -> Checkpoint:
             made[f"{module}.weight_packed"] = numpy.zeros((rows, columns // 8), numpy.int32)
             made[f"{module}.weight_scale"] = numpy.zeros((rows, columns // 32), numpy.float16)
             made[f"{module}.weight_shape"] = numpy.zeros(2, numpy.int64)
-    return save(tmp_path / "cand", made)
+    return save(tmp_path / "cand", made, quantization_config={})
+
+
+@pytest.fixture
+def mended(candidate: Checkpoint) -> Checkpoint:
+    """The same under another identity: what quantizing by a proposed recipe makes."""
+    folder = candidate.path.with_name("mended")
+    shutil.copytree(candidate.path, folder)
+    (folder / "tokenizer.json").write_text('{"mended": true}')
+    return read_checkpoint(folder, "tiny", quantized=True)

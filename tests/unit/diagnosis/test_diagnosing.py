@@ -24,15 +24,20 @@ from pipeline.store import StageOutput, Store
 
 BAD: Answer = lambda number: number % 2 > 0  # noqa: E731 - a table of answers
 WORST = "model.layers.9.mlp.down_proj"
-GOOD = "good" * 8
 
 
 class Machine(FakeMachine):
     """Serves the tiny checkpoints; ``better`` is how a candidate answers that keeps :data:`WORST` at 8 bits."""
 
-    def __init__(self, base: Checkpoint, made: Checkpoint, worker: Callable[..., dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        base: Checkpoint,
+        made: Checkpoint,
+        worker: Callable[..., dict[str, Any]],
+        mended: Checkpoint | None = None,
+    ) -> None:
         super().__init__(candidate=BAD)
-        self.base, self.made, self.worker = base, made, worker
+        self.base, self.made, self.worker, self.mended = base, made, worker, mended or made
         self.better: Answer = always
         self.jobs: list[Mapping[str, Any]] = []
 
@@ -47,14 +52,13 @@ class Machine(FakeMachine):
     def quantize(
         self, store: Store, checkpoint: Checkpoint, recipe: Recipe, *more: Any
     ) -> tuple[StageOutput, Checkpoint]:
-        mended = bool(recipe.eight_bit and WORST in recipe.eight_bit.modules)
-        digest = GOOD if mended else self.made.digest
-        output = store.make("quantize", {"recipe": digest}, lambda directory: None)
-        made = self.made
-        return output, Checkpoint(made.path, "made", None, digest, made.weight_bytes, made.architecture, "template")
+        kept = recipe.eight_bit and WORST in recipe.eight_bit.modules
+        made = self.mended if kept else self.made
+        return store.make("quantize", {"made": made.digest}, lambda directory: None), made
 
     def replay(self, store: Store, **named: Any) -> tuple[StageOutput, ...]:
-        self.candidate = self.better if named["checkpoint_digest"] == GOOD else BAD
+        mended = named["checkpoint_digest"] == self.mended.digest != self.made.digest
+        self.candidate = self.better if mended else BAD
         return super().replay(store, **named)
 
     def measured(self, script: str, job: Mapping[str, Any], **named: Any) -> dict[str, Any]:
@@ -150,9 +154,9 @@ def test_what_was_measured_is_reused(diagnosing: Diagnose, baseline: Checkpoint,
 
 
 def test_run_gates_the_proposal_and_exits_with_its_verdict(
-    diagnosing: Diagnose, baseline: Checkpoint, candidate: Checkpoint
+    diagnosing: Diagnose, baseline: Checkpoint, candidate: Checkpoint, mended: Checkpoint
 ) -> None:
-    result = diagnosing(Machine(baseline, candidate, one_guilty), run=True)
+    result = diagnosing(Machine(baseline, candidate, one_guilty, mended), run=True)
     tried = result.record.tried
     assert tried is not None and (tried.verdict, result.exit_code) == (Verdict.ACCEPT, 0)
     assert (result.directory.parent / tried.run / "decision.json").is_file()
@@ -161,9 +165,9 @@ def test_run_gates_the_proposal_and_exits_with_its_verdict(
 
 
 def test_a_proposal_that_is_rejected_too_is_no_success(
-    diagnosing: Diagnose, baseline: Checkpoint, candidate: Checkpoint
+    diagnosing: Diagnose, baseline: Checkpoint, candidate: Checkpoint, mended: Checkpoint
 ) -> None:
-    machine = Machine(baseline, candidate, one_guilty)
+    machine = Machine(baseline, candidate, one_guilty, mended)
     machine.better = BAD
     assert diagnosing(machine, run=True).exit_code == 10
 
