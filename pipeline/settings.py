@@ -145,6 +145,7 @@ class GateSettings(_Facts):
 class ServingSettings(_Facts):
     """Engine flags, identical for baseline and candidate. Names follow ``vllm serve --help``."""
 
+    extends: str | None = Field(None, description="a variant: what is not given here is that of this other file")
     max_model_len: int = Field(8192, ge=128, description="tokens, prompt and reply together")
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = Field(
         "bfloat16", description="of weights and activations that are not quantized; float32 on CPUs without AVX-512"
@@ -268,6 +269,26 @@ class LadderSettings(_Facts):
     )
 
 
+# --- configs/lm_eval/*.yaml --------------------------------------------------------------------
+
+
+class SuiteTask(_Facts):
+    """One lm-eval task or group, and which figure of a single item says that it is passed: by reaching 1."""
+
+    task: str = Field(description="its name in lm-eval")
+    metric: str = Field(description="a figure of single items, from 0 to 1")
+    filter: str = Field("none", description="which of the task's filters the figure is taken after")
+    interface: Literal["chat", "completions"] = Field(description="generated answers, or likelihood of given ones")
+    items: str | None = Field(None, description="file of the items in the suite's folder, where they are its own")
+
+
+class SuiteSettings(_Facts):
+    """A suite of lm-eval tasks. Those of a ``folder`` stand in its ``tasks/`` and need no network."""
+
+    folder: str | None = Field(None, description="from the project's root; none: tasks that come with lm-eval")
+    tasks: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], SuiteTask] = Field(min_length=1)
+
+
 # --- loading -----------------------------------------------------------------------------------
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
@@ -371,8 +392,22 @@ def named_file(kind: str, name: str) -> Path:
 
 
 def load_serving(name: str = "default") -> ServingSettings:
-    """Load serving flags by name (``configs/serving/<name>.yaml``) or path."""
-    return load_settings(named_file("serving", name), ServingSettings)
+    """Load serving flags by name (``configs/serving/<name>.yaml``) or path, a variant on top of what it extends.
+
+    :raises SettingsError: unknown or invalid, or a variant that extends itself.
+    """
+    chain: list[ServingSettings] = []
+    paths: list[Path] = []
+    following: str | None = name
+    while following is not None:
+        path = named_file("serving", following)
+        if path in paths:
+            raise SettingsError(f"{path}: extends itself by way of {paths[-1]}", "Let it extend another file.")
+        paths.append(path)
+        chain.append(load_settings(path, ServingSettings))
+        following = chain[-1].extends
+    given = [settings.model_dump(exclude_unset=True, exclude={"extends"}) for settings in reversed(chain)]
+    return ServingSettings.model_validate({key: value for settings in given for key, value in settings.items()})
 
 
 def load_recipe(name: str) -> Recipe:

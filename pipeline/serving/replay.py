@@ -79,6 +79,8 @@ def replay(
     check: Callable[[], None] = lambda: None,
     progress: Progress | None = None,
     label: str = "replay",
+    adapt: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    headers: Mapping[str, str] | None = None,
 ) -> dict[str, Record]:
     """Get a record for every turn, appending to ``path`` what is not there yet.
 
@@ -86,6 +88,8 @@ def replay(
     :param order_seed: 0 sends in the given order (turns of one transcript share a prefix); any other
         value is the seed of a shuffle, for measuring noise.
     :param check: raises when the server's process is dead; called every half second.
+    :param adapt: makes of a request what this server is sent; its digest is that of the request before.
+    :param headers: sent with every request, and kept nowhere.
     :returns: one record per turn, in the order of ``turns``.
     :raises ServerError: the server died.
     :raises ReplayError: too many turns without an answer, or all refused.
@@ -103,7 +107,8 @@ def replay(
         run = _Run(
             url=url,
             settings=settings,
-            bodies=bodies,
+            bodies={turn_id: adapt(body) for turn_id, body in bodies.items()},
+            headers=headers or {},
             digests=digests,
             output=output,
             check=check,
@@ -162,6 +167,7 @@ class _Run:
         url: str,
         settings: ReplaySettings,
         bodies: Mapping[str, dict[str, Any]],
+        headers: Mapping[str, str],
         digests: Mapping[str, str],
         output: IO[bytes],
         check: Callable[[], None],
@@ -172,6 +178,7 @@ class _Run:
         self._url = url
         self._settings = settings
         self._bodies = bodies
+        self._headers = headers
         self._digests = digests
         self._output = output
         self._check = check
@@ -186,10 +193,14 @@ class _Run:
         self._progress.advance(self._label, self._done, len(self._bodies))
         workers = min(self._settings.concurrency, len(turn_ids))
         limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
-        # trust_env=False: a proxy in the environment must not stand between us and 127.0.0.1.
+        # A proxy in the environment must not stand between us and 127.0.0.1.
         async with (
             httpx.AsyncClient(
-                base_url=self._url, timeout=self._settings.timeout_s, limits=limits, trust_env=False
+                base_url=self._url,
+                timeout=self._settings.timeout_s,
+                limits=limits,
+                headers=self._headers,
+                trust_env=not is_local(self._url),
             ) as client,
             asyncio.TaskGroup() as group,
         ):
@@ -266,7 +277,7 @@ class _Run:
         if response.status_code >= 500 or response.status_code in RETRY_STATUS:
             raise _NoAnswer(f"HTTP {response.status_code}: {response.text[:500]}")
         if response.status_code != 200:
-            raise _Refused(f"HTTP {response.status_code}: {_message(response)}")
+            raise _Refused(f"HTTP {response.status_code}: {message_of(response)}")
         try:
             return _read_body(turn_id, response.json())
         except (ValueError, KeyError, IndexError, TypeError) as error:
@@ -284,18 +295,29 @@ class _Run:
         )
 
 
-def _message(response: httpx.Response) -> str:
+def is_local(url: str) -> bool:
+    """Whether ``url`` names this machine."""
+    return httpx.URL(url).host in ("localhost", "127.0.0.1", "::1")
+
+
+def message_of(response: httpx.Response) -> str:
     """The server's own message, from OpenAI's error object where there is one."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return str(response.json()["error"]["message"])[:500]
     return response.text[:500]
 
 
+def _text(arguments: Any) -> str:
+    """Arguments as JSON text; some servers give the object itself."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
 def _read_body(turn_id: str, body: Mapping[str, Any]) -> tuple[Reply, dict[str, Any]]:
     choice = body["choices"][0]
     message, usage, token_ids = choice["message"], body["usage"], body.get("prompt_token_ids")
     calls = tuple(
-        ToolCall(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or ()
+        ToolCall(call["function"]["name"], _text(call["function"]["arguments"]))
+        for call in message.get("tool_calls") or ()
     )
     reply = Reply(
         turn_id=turn_id,

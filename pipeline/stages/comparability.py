@@ -7,7 +7,7 @@ digest of each request (messages, tools, sampling), and the engine's identity an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,11 @@ class Conditions:
     records: Mapping[str, Record]
     engine: Mapping[str, Any] | None
 
+    @property
+    def tells_tokens(self) -> bool:
+        """Whether the server told the token ids of any prompt."""
+        return any(record.prompt_token_ids_digest is not None for record in self.records.values())
+
     @staticmethod
     def of(replay_dir: Path) -> Conditions:
         """Read them from a replay's output.
@@ -50,30 +55,77 @@ def _engine(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def compared(baseline: Sequence[Path], candidate: Sequence[Path]) -> list[Reason]:
+def compared(
+    baseline: Sequence[Path], candidate: Sequence[Path], may_differ: Collection[str] = ()
+) -> list[Reason]:
     """What keeps the replays of the two sides from being compared; each side's first, then its repeats.
 
     Where the candidate has other samples they are compared with the baseline's of the same number, which have the same
     seed; else the baseline's repeats with its first replay.
+
+    :param may_differ: what of the engine differs between the sides by intent.
     """
     first, second = ([Conditions.of(path) for path in side] for side in (baseline, candidate))
     reasons = []
     for number, (one, other) in enumerate(zip(first, second, strict=False)):
-        reasons += comparable(one, {f"candidate repeat {number}" if number else "candidate": other})
+        side = f"candidate repeat {number}" if number else "candidate"
+        reasons += comparable(one, {side: other}, may_differ)
     if len(second) == 1:
         repeats = {f"baseline repeat {number}": repeat for number, repeat in enumerate(first[1:], 1)}
         reasons += comparable(first[0], repeats)
     return reasons
 
 
-def comparable(baseline: Conditions, others: Mapping[str, Conditions]) -> list[Reason]:
+def comparable(
+    baseline: Conditions, others: Mapping[str, Conditions], may_differ: Collection[str] = ()
+) -> list[Reason]:
     """What keeps ``others`` (by side) from being compared with the baseline. Each finding is INVALID."""
     reasons = []
     for side, other in others.items():
         reasons += _prompts(baseline, other, side)
         reasons += _requests(baseline, other, side)
-        reasons += _engines(baseline, other, side)
+        reasons += _engines(baseline, other, side, may_differ)
     return reasons
+
+
+def compared_with_endpoints(baseline: Sequence[Path], candidate: Sequence[Path]) -> tuple[list[Reason], list[str]]:
+    """The same where a side is an endpoint, which is another engine by intent and seldom tells its prompts' token ids.
+
+    :returns: what keeps the replays from being compared, and what the verdict is conditional on instead.
+    """
+    first, *repeats = map(Conditions.of, baseline)
+    others = {f"baseline repeat {number}": repeat for number, repeat in enumerate(repeats, 1)}
+    others |= {
+        f"candidate repeat {n}" if n else "candidate": other for n, other in enumerate(map(Conditions.of, candidate))
+    }
+    reasons: list[Reason] = []
+    conditions: list[str] = []
+    for side, other in others.items():
+        reasons += _requests(first, other, side)
+        if first.tells_tokens and other.tells_tokens:
+            reasons += _prompts(first, other, side)
+        elif side == "candidate":
+            conditions.append(_prompt_lengths(first, other))
+    return reasons, conditions
+
+
+def _prompt_lengths(baseline: Conditions, candidate: Conditions) -> str:
+    """What the numbers of tokens show of prompts whose ids are not known."""
+    lengths = [
+        {turn_id: record.prompt_tokens for turn_id, record in side.records.items() if record.prompt_tokens is not None}
+        for side in (baseline, candidate)
+    ]
+    both = sorted(lengths[0].keys() & lengths[1].keys())
+    differing = [turn_id for turn_id in both if lengths[0][turn_id] != lengths[1][turn_id]]
+    if differing:
+        return (
+            f"the prompts: by their lengths the two sides read other tokens at {len(differing)} of {len(both)} turns "
+            f"({listed(differing)}). Template and tokenizer of the endpoints are part of what was compared."
+        )
+    return (
+        f"the prompts: the endpoints do not tell their tokens. At {len(both)} of {len(baseline.records)} turns their "
+        "lengths are known, and equal."
+    )
 
 
 def _prompts(baseline: Conditions, other: Conditions, side: str) -> list[Reason]:
@@ -105,13 +157,14 @@ def _requests(baseline: Conditions, other: Conditions, side: str) -> list[Reason
     return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text, figures=figures)]
 
 
-def _engines(baseline: Conditions, other: Conditions, side: str) -> list[Reason]:
+def _engines(baseline: Conditions, other: Conditions, side: str, may_differ: Collection[str]) -> list[Reason]:
     first, second = baseline.engine, other.engine
     if first is None or second is None:
         unknown = " and ".join(name for name, engine in (("baseline", first), (side, second)) if engine is None)
         text = f"it is not known by which engine and settings the replies were made ({unknown})."
         return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text)]
-    differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    names = (first.keys() | second.keys()).difference(may_differ)
+    differing = sorted(name for name in names if first.get(name) != second.get(name))
     if not differing:
         return []
     figures: dict[str, float | int | str] = {

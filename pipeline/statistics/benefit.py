@@ -92,10 +92,10 @@ def benefit_reasons(results: Sequence[ResourceResult]) -> list[Reason]:
             )
             reasons.append(Reason(ReasonCode.NO_BENEFIT, Verdict.REJECT, text, figures=_figures([result])))
         elif result.state is ResourceState.UNDECIDED:
-            text = f"whether {result.name} is worse by more than {percent(result.worse)} is not decided: {_range(result)}."
-            reasons.append(
-                Reason(ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE, text, figures=_figures([result]))
+            text = (
+                f"whether {result.name} is worse by more than {percent(result.worse)} is not decided: {_range(result)}."
             )
+            reasons.append(Reason(ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE, text, figures=_figures([result])))
     return reasons
 
 

@@ -17,6 +17,7 @@ import contextlib
 import json
 import socket
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -30,6 +31,15 @@ class FakeServer:
         self.requests: list[dict[str, Any]] = []
         """Bodies of the chat requests in the order of their arrival."""
         self.health = 200
+        self.respond: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+        """Makes the message of an ``ok`` from the request."""
+        self.refuses: tuple[str, ...] = ()
+        """Fields for which a chat request gets HTTP 422, as a strict server gives it."""
+        self.key = ""
+        """Demanded of every request, if set."""
+        self.tells_tokens = True
+        self.token_ids = [1, 2, 3]
+        self.prompt_tokens = 3
         self.most_in_flight = 0
         self._in_flight = 0
         self._lock = threading.Lock()
@@ -107,7 +117,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(payload)
 
         def do_GET(self) -> None:
-            if self.path == "/health":
+            if server.key and self.headers.get("Authorization") != f"Bearer {server.key}":
+                self.send(401, {"error": {"message": "no key"}})
+            elif self.path == "/health":
                 self.send(server.health, b"")
             elif self.path == "/version":
                 self.send(200, {"version": "9.9.9"})
@@ -118,6 +130,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if unknown := [name for name in body if name in server.refuses]:
+                self.send(422, {"detail": f"Unexpected fields in the request: {unknown}"})
+                return
             with server.counted():
                 self.answer(body, server.action_for(body))
 
@@ -134,6 +149,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.send(int(action), {"error": {"message": f"scripted {action} for {text}"}})
             else:
                 message: dict[str, Any] = {"role": "assistant", "content": f"reply to {text}", "tool_calls": []}
+                if server.respond is not None:
+                    message = server.respond(body)
                 if action == "call":
                     function = {"name": "look_up", "arguments": '{"order":  "A1"}'}
                     message = {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": function}]}
@@ -143,8 +160,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                         "choices": [
                             {"message": message, "finish_reason": "tool_calls" if action == "call" else "stop"}
                         ],
-                        "usage": {"prompt_tokens": 3, "completion_tokens": 7},
-                        "prompt_token_ids": [1, 2, 3],
+                        "usage": {"prompt_tokens": server.prompt_tokens, "completion_tokens": 7},
+                        **({"prompt_token_ids": server.token_ids} if server.tells_tokens else {}),
                     },
                 )
 

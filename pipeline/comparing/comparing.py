@@ -1,0 +1,270 @@
+"""The whole job for two sides that are there already: replay both, evaluate, decide, report, and keep the record.
+
+The rules of the verdict are those of the gate. What differs is how much is known: of an endpoint the answers alone are
+measured, so a verdict about it names what it is conditional on.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pipeline import golden as golden_sets
+from pipeline.comparing import variables
+from pipeline.comparing.declared import load_declarations
+from pipeline.comparing.sides import CheckpointSide, EndpointSide, Name, Side
+from pipeline.errors import GoldenSetError, Verdict
+from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext, read_decision
+from pipeline.golden import GoldenSet
+from pipeline.inspection import Finding
+from pipeline.inspection.served import served_findings
+from pipeline.progress import Progress
+from pipeline.quantizers.checkpoint import read_template
+from pipeline.reporting import RunFacts
+from pipeline.request import SUPPORT, default_policy
+from pipeline.runs import keep, slug
+from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
+from pipeline.stages import decide, evaluate, inspect, report
+from pipeline.stages.comparability import compared, compared_with_endpoints
+from pipeline.stages.evaluate import OUTCOMES
+from pipeline.stages.resources import kv_pool
+from pipeline.stages.serve_replay import REPLIES
+from pipeline.statistics.facts import Reason, Resource
+from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
+from pipeline.store import StageOutput, Store
+from pipeline.tracking import Tracker
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRequest:
+    """What to compare, as the user gave it. A side is an endpoint where it has a URL, else a checkpoint."""
+
+    baseline: str = "demo"
+    baseline_url: str | None = None
+    candidate: str | None = None
+    """None: the baseline's checkpoint, in another serving variant."""
+    candidate_url: str | None = None
+    serving: str = "default"
+    candidate_serving: str | None = None
+    """None: as the baseline."""
+    declared: Path | None = None
+    combined: bool = False
+    golden: str = str(SUPPORT)
+    policy: Path | None = None
+    explore: bool = False
+
+    @property
+    def command(self) -> str:
+        """The shell command that repeats this comparison."""
+        default, words = CompareRequest(), ["quant-gate", "compare"]
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value != getattr(default, name):
+                words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison came to."""
+
+    decision: dict[str, Any]
+    facts: RunFacts
+    directory: Path
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verdict."""
+        return int(self.decision["exit_code"])
+
+
+class Comparison:
+    """One comparison; both sides are found, and the rule of one variable is checked, when it is built."""
+
+    def __init__(self, request: CompareRequest, store: Store, progress: Progress) -> None:
+        self.request, self.store, self.progress = request, store, progress
+        self.policy: GateSettings = load_gate(
+            request.policy or default_policy("" if request.baseline_url else request.baseline)
+        )
+        self.golden: GoldenSet = golden_sets.load(request.golden)
+        if self.policy.sample is not None:
+            self.golden = golden_sets.select(self.golden, self.policy.sample)
+        if not self.golden.turns:
+            raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
+        declared = load_declarations(request.declared)
+        self.baseline = self._side(
+            "baseline", request.baseline_url, request.baseline, request.serving, declared.baseline
+        )
+        model = request.candidate or request.baseline
+        serving = request.candidate_serving or request.serving
+        self.candidate = self._side("candidate", request.candidate_url, model, serving, declared.candidate)
+        self.changes = variables.changed(self.baseline.variables(), self.candidate.variables())
+        variables.demand_one(self.changes, request.combined)
+
+    def _side(self, name: Name, url: str | None, model: str, serving: str, declared: Any) -> Side:
+        if url is not None:
+            return EndpointSide.of(name, url, declared, self.golden, self.policy)
+        return CheckpointSide.of(name, model, serving, self.store, self.progress)
+
+    @property
+    def _checkpoints(self) -> tuple[CheckpointSide, CheckpointSide] | None:
+        """Both sides, where we serve both."""
+        if isinstance(self.baseline, CheckpointSide) and isinstance(self.candidate, CheckpointSide):
+            return self.baseline, self.candidate
+        return None
+
+    def conditions(self) -> list[str]:
+        """What the verdict is conditional on, whatever the replays show."""
+        told = variables.told(self.changes)
+        lines = [f"what was changed: {'; '.join(told)}." if told else "no known difference between the sides."]
+        if len(told) > 1:
+            lines.append("all of these changes together (--combined): no single one of them is judged.")
+        return [*lines, *self.baseline.conditions(), *self.candidate.conditions()]
+
+    def decide(self) -> tuple[StageOutput, list[Path]]:
+        """The decision record, and the replies that it rests on (none where nothing was replayed)."""
+        power = plan_power(self.golden.turns, self.policy)
+        early = [] if self.request.explore else underpowered_reasons(power)
+        found: tuple[Finding, ...] = ()
+        if not early and (sides := self._checkpoints) and sides[0].digest != sides[1].digest:
+            found = self._inspected(*sides)
+            early = inspect.reasons(found)
+        if early:
+            context = self._context(found)
+            output = decide.run_without_replay(
+                self.store, golden=self.golden, policy=self.policy, context=context, reasons=early
+            )
+            return output, []
+        sides_replays = [
+            side.replays(self.store, self.golden, self.policy, self.progress)
+            for side in (self.baseline, self.candidate)
+        ]
+        paths = [[output.path for output in outputs] for outputs in sides_replays]
+        reasons, conditions, served = self._comparable(*paths)
+        (baseline, *repeats), (candidate, *samples) = (
+            [
+                evaluate.run(self.store, self.golden, output.path, output.key, name, self.progress).path / OUTCOMES
+                for output in outputs
+            ]
+            for name, outputs in zip(("baseline", "candidate"), sides_replays, strict=True)
+        )
+        explored = [exploratory_reason(power)] if self.request.explore else []
+        keys = {
+            f"{name}_replies_{number}": output.key
+            for name, outputs in zip(("baseline", "candidate"), sides_replays, strict=True)
+            for number, output in enumerate(outputs)
+        }
+        output = decide.run(
+            self.store,
+            golden=self.golden,
+            baseline_outcomes_path=baseline,
+            candidate_outcomes_path=candidate,
+            repeat_outcomes_paths=repeats,
+            candidate_repeat_outcomes_paths=samples,
+            policy=self.policy,
+            context=self._context((*found, *served), conditions, self._resources(*(p[0] for p in paths)), keys),
+            findings=[*inspect.reasons(served), *reasons, *explored],
+        )
+        return output, [path[0] / REPLIES for path in paths]
+
+    def _inspected(self, baseline: CheckpointSide, candidate: CheckpointSide) -> tuple[Finding, ...]:
+        template = baseline.serving.chat_template
+        return inspect.look(
+            candidate.checkpoint.path,
+            baseline.checkpoint,
+            golden=self.golden,
+            recipe=None,
+            template_override=read_template(PROJECT_ROOT / template) if template else None,
+            progress=self.progress,
+        )
+
+    def _comparable(
+        self, baseline: Sequence[Path], candidate: Sequence[Path]
+    ) -> tuple[list[Reason], list[str], list[Finding]]:
+        if self._checkpoints:
+            reasons = compared(baseline, candidate, variables.may_differ(self.changes))
+            return reasons, [], served_findings(baseline[0], candidate[0])
+        return *compared_with_endpoints(baseline, candidate), []
+
+    def _resources(self, baseline: Path, candidate: Path) -> list[Resource]:
+        """The pools of the KV caches: of our engines by their logs, of endpoints as declared."""
+        if self._checkpoints:
+            return kv_pool(baseline, candidate)
+        pools = [side.declared.kv_tokens for side in (self.baseline, self.candidate) if isinstance(side, EndpointSide)]
+        if len(pools) < 2 or None in pools:
+            return []
+        before, after = (float(pool or 0) for pool in pools)
+        return [Resource("kv_tokens", (before,), (after,), declared=True)]
+
+    def _context(
+        self,
+        findings: Sequence[Finding] = (),
+        conditions: Sequence[str] = (),
+        resources: Sequence[Resource] = (),
+        keys: dict[str, str] | None = None,
+    ) -> RecordContext:
+        baseline, candidate = self.baseline, self.candidate
+        engine = baseline.engine()
+        if (other := candidate.engine()) != engine:
+            engine["candidate"] = other
+            engine["notes"] = list(dict.fromkeys([*engine["notes"], *other["notes"]]))
+            engine["speed_representative"] &= other["speed_representative"]
+        return RecordContext(
+            baseline=BaselineFacts(
+                baseline.label,
+                baseline.checkpoint.revision if isinstance(baseline, CheckpointSide) else None,
+                baseline.digest,
+                baseline.weight_bytes,
+            ),
+            candidate=CandidateFacts(
+                candidate.digest,
+                candidate.weight_bytes,
+                {"name": candidate.label, "variables": candidate.variables(), "changed": variables.told(self.changes)},
+            ),
+            engine=engine,
+            inputs=keys or {},
+            findings=[finding.as_json() for finding in findings],
+            resources=resources,
+            conditions=[*self.conditions(), *conditions],
+            weights_declared=self._checkpoints is None,
+            times={"decided": datetime.now(UTC).isoformat(timespec="seconds")},
+        )
+
+
+def compare(request: CompareRequest, store: Store, progress: Progress) -> Compared:
+    """Do the whole comparison and keep its record.
+
+    :raises GateError: bad input or a broken stage. Nothing that raises can end in a verdict.
+    """
+    comparison = Comparison(request, store, progress)
+    baseline, candidate = comparison.baseline.label, comparison.candidate.label
+    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{slug(baseline)}-{slug(candidate)}"
+    tracker = Tracker(f"quant-gate/{baseline}", name)
+    try:
+        tracker.start({"model": baseline, "recipe": candidate, "command": request.command})
+        decided, replies = comparison.decide()
+        facts = RunFacts(baseline, candidate, request.command)
+        page = report.run(
+            store, decision_dir=decided.path, golden=comparison.golden, replies_paths=replies, run_facts=facts
+        )
+        decision = read_decision(decided.path / "decision.json")
+        directory = keep(store, name, decided.path, page.path)
+        files = [directory / file for file in ("decision.json", "report.html", "flips.jsonl", "summary.md")]
+        tracker.decision(decision, files)
+    except BaseException as error:
+        tracker.finish(error)
+        raise
+    problem = tracker.finish()
+    facts = replace(
+        facts,
+        report=directory / "report.html",
+        decision=directory / "decision.json",
+        mlflow_run=tracker.run_id,
+        notes=(f"Not recorded in MLflow: {problem}",) if problem else (),
+    )
+    progress.say("compare", f"{Verdict(decision['verdict'])}")
+    return Compared(decision, facts, directory)

@@ -1,0 +1,45 @@
+"""What a user declares of endpoints: one file with a section for each side. Nothing in it is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipeline.settings import load_settings
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Declared(_Facts):
+    """What one endpoint is said to serve, and how."""
+
+    model: str | None = Field(None, description="name to ask for; needed where the endpoint lists several")
+    weights: str | None = Field(None, description="what the weights are: a digest, a repository with its revision")
+    weight_bytes: int | None = Field(None, ge=1)
+    engine: str | None = Field(None, description="name and version of what serves it")
+    kv_cache_dtype: str | None = None
+    kv_tokens: int | None = Field(None, ge=1, description="tokens that fit into its KV cache")
+    flags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    def told(self) -> dict[str, object]:
+        """What was declared, as JSON values."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+
+class Declarations(_Facts):
+    """The file that ``--declared`` names."""
+
+    baseline: Declared = Declared()
+    candidate: Declared = Declared()
+
+
+def load_declarations(path: Path | None) -> Declarations:
+    """Read the file; nothing is declared without one.
+
+    :raises SettingsError: unreadable or invalid; names line and field.
+    """
+    return load_settings(path, Declarations) if path else Declarations()

@@ -1,0 +1,80 @@
+"""One variable at a time: what differs between two sides, as far as it is known, and whether that is one thing.
+
+A loss with two changes behind it belongs to neither: an FP8 cache may hide behind good FP8 weights until both are
+shipped, and be blamed on the weights when it shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.digests import canonical_json
+from pipeline.errors import UsageError
+from pipeline.settings import ServingSettings
+
+WEIGHTS = "weights"
+_SHOWN = 60
+_OPERATIONAL = frozenset({"startup_timeout_s"})
+"""Settings that nothing served depends on."""
+IN_EFFECT = {"max_model_len": "max_seq_len"}
+"""Settings that the running engine calls otherwise."""
+
+
+def of_checkpoint(digest: str, checkpoint: Path, serving: ServingSettings) -> dict[str, Any]:
+    """The variables of a checkpoint that we serve.
+
+    ``kv_cache_dtype: auto`` obeys the checkpoint, so what its config asks for stands in its place.
+    """
+    settings = {k: v for k, v in serving.model_dump(mode="json").items() if k not in _OPERATIONAL}
+    if serving.kv_cache_dtype == "auto" and (scheme := _kv_scheme(checkpoint)):
+        settings["kv_cache_dtype"] = scheme
+    return {WEIGHTS: digest, **settings}
+
+
+def _kv_scheme(checkpoint: Path) -> str | None:
+    try:
+        config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))["quantization_config"]
+        scheme = config["kv_cache_scheme"]
+        return f"{scheme['type']}{scheme['num_bits']} of the checkpoint"
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def changed(baseline: Mapping[str, Any], candidate: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Variables that are known of both sides and differ, with both values."""
+    both = [name for name in baseline if name in candidate]
+    return {name: (baseline[name], candidate[name]) for name in both if baseline[name] != candidate[name]}
+
+
+def demand_one(changes: Mapping[str, tuple[Any, Any]], combined: bool) -> None:
+    """Refuse more than one change at a time, unless that is meant.
+
+    :raises UsageError: names them.
+    """
+    if len(changes) > 1 and not combined:
+        raise UsageError(
+            f"baseline and candidate differ in {len(changes)} variables at once: {'; '.join(told(changes))}",
+            "Change one at a time, or say --combined: the record then states that no change is judged by itself.",
+        )
+
+
+def told(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """Each change in words: ``kv_cache_dtype: auto -> fp8``."""
+    return [f"{name}: {_shown(before)} -> {_shown(after)}" for name, (before, after) in changes.items()]
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text if len(text) <= _SHOWN else f"{text[:16]}..."
+
+
+def may_differ(changes: Mapping[str, tuple[Any, Any]]) -> frozenset[str]:
+    """What the replays' engines may differ in because of the changes; names as in ``comparability``."""
+    settings = changes.keys() - {WEIGHTS}
+    if not settings:
+        return frozenset()
+    in_effect = {f"{IN_EFFECT.get(name, name)} in effect" for name in settings}
+    return frozenset({"flags", *in_effect, *({"environment"} if "cpu_kv_cache_gib" in settings else ())})

@@ -1,0 +1,84 @@
+"""Stage ``replay`` for an endpoint that somebody else runs: its reply to every turn of a golden set.
+
+The output has the form of :mod:`pipeline.stages.serve_replay`'s, without a server's log. Kept replies are used again
+only where the endpoint is still known by the same identity, the fingerprint of its answers among it.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+from pipeline.digests import digest_of
+from pipeline.errors import ReplayError
+from pipeline.golden import GoldenSet
+from pipeline.progress import Progress
+from pipeline.serving.endpoint import Endpoint
+from pipeline.serving.records import write_records
+from pipeline.serving.replay import build_request, replay, request_digest
+from pipeline.settings import ReplaySettings, Sampling
+from pipeline.stages.serve_replay import ENGINE, REPLIES, STAGE, repeat_sampling, repeat_settings
+from pipeline.store import StageOutput, Store
+
+
+def run(
+    store: Store,
+    *,
+    endpoint: Endpoint,
+    golden: GoldenSet,
+    sampling: Sampling,
+    replay_settings: ReplaySettings,
+    repeats: int,
+    progress: Progress,
+    label: str,
+) -> tuple[StageOutput, ...]:
+    """Replay ``golden`` through ``endpoint``, and ``repeats`` times more in other orders, or reuse the kept replies.
+
+    :raises ServerError: the endpoint no longer answers.
+    :raises ReplayError: too many turns got no answer.
+    """
+
+    def replayed(repeat: int) -> StageOutput:
+        drawn, settings = repeat_sampling(sampling, repeat), repeat_settings(replay_settings, repeat)
+        inputs = {
+            "endpoint": endpoint.identity(),
+            "requests": digest_of({t.id: request_digest(build_request(t, drawn)) for t in golden.turns}),
+            "sampling": drawn.model_dump(),
+            "concurrency": settings.concurrency,
+            "repeat": repeat,
+        }
+        name = f"{label} {repeat + 1}" if repeat else label
+        build = partial(_replay, endpoint, golden, drawn, settings, repeat, progress, name)
+        return store.make(STAGE, inputs, build, resumable=True)
+
+    return tuple(replayed(repeat) for repeat in range(repeats + 1))
+
+
+def _replay(
+    endpoint: Endpoint,
+    golden: GoldenSet,
+    sampling: Sampling,
+    settings: ReplaySettings,
+    repeat: int,
+    progress: Progress,
+    label: str,
+    directory: Path,
+) -> None:
+    records = replay(
+        url=endpoint.url,
+        turns=golden.turns,
+        sampling=sampling,
+        settings=settings,
+        path=directory / REPLIES,
+        order_seed=repeat,
+        progress=progress,
+        label=label,
+        adapt=endpoint.adapt,
+        headers=endpoint.headers,
+    )
+    if len(records) != len(golden.turns):
+        raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
+    write_records(directory / REPLIES, records.values())
+    told = {"endpoint": endpoint.identity()}
+    (directory / ENGINE).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,0 +1,150 @@
+"""Comparisons of endpoints: verdicts, what they are conditional on, and what is reused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai_server import FakeServer
+
+from pipeline import cli
+from pipeline.comparing.comparing import Compared, CompareRequest, compare
+from pipeline.errors import SettingsError, UsageError
+from pipeline.progress import Silent
+from pipeline.store import Store
+
+DECLARED = """\
+baseline: {weights: org/model@abc, weight_bytes: 1000, engine: vLLM 0.32}
+candidate: {weights: org/model-int4@def, weight_bytes: 400, engine: vLLM 0.32, flags: [--port, "8000"]}
+"""
+
+
+def run(golden: dict[str, Any], tmp_path: Path, baseline: FakeServer, candidate: FakeServer, **more: Any) -> Compared:
+    declared = tmp_path / "declared.yaml"
+    declared.write_text(more.pop("text", DECLARED), encoding="utf-8")
+    request = CompareRequest(
+        baseline_url=baseline.url, candidate_url=candidate.url, declared=declared, **golden, **more
+    )
+    return compare(request, Store(tmp_path / "home"), Silent())
+
+
+def codes(result: Compared) -> list[str]:
+    return [reason["code"] for reason in result.decision["reasons"]]
+
+
+def test_equal_answers_are_accepted_on_declared_terms(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    result = run(golden, tmp_path, endpoint(), endpoint())
+    assert (result.decision["verdict"], result.exit_code) == ("ACCEPT", 0)
+    conditions = "\n".join(result.decision["conditions"])
+    assert "weights: org/model@abc -> org/model-int4@def" in conditions
+    assert "the candidate's weights and flags, which the endpoint" in conditions
+    assert "weight_bytes 400" in conditions and "Only its answers are measured" in conditions
+    assert "the endpoints do not tell their tokens" in conditions
+    (weights,) = result.decision["resources"]
+    assert (weights["name"], weights["declared"], weights["state"]) == ("weight_bytes", True, "better")
+    page = (result.directory / "report.html").read_text(encoding="utf-8")
+    assert "The verdict is conditional on" in page and "org/model-int4@def" in page
+    assert "conditional on" in (result.directory / "summary.md").read_text(encoding="utf-8")
+
+
+def test_a_loss_is_rejected(golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]) -> None:
+    result = run(golden, tmp_path, endpoint(), endpoint(lambda order: int(order[2:]) % 3 == 0))
+    assert result.decision["verdict"] == "REJECT" and "METRIC_LOSS" in codes(result)
+
+
+def test_nothing_declared_is_no_accept(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    result = run(golden, tmp_path, endpoint(), endpoint(), text="{}\n")
+    assert (result.decision["verdict"], codes(result)) == ("INCONCLUSIVE", ["BENEFIT_UNDECIDED"])
+    assert result.decision["baseline"]["weight_bytes"] is None
+    assert "nothing was declared" in "\n".join(result.decision["conditions"])
+
+
+def test_two_changes_at_once_need_a_word(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    sides = endpoint(), endpoint()
+    text = DECLARED.replace("vLLM 0.32, flags", "llama.cpp b1, flags")
+    with pytest.raises(UsageError, match=r"differ in 2 variables at once: weights: .*; engine: vLLM 0.32 -> llama.cpp"):
+        run(golden, tmp_path, *sides, text=text)
+    result = run(golden, tmp_path, *sides, text=text, combined=True)
+    assert result.decision["verdict"] == "ACCEPT"
+    assert any("no single one of them is judged" in line for line in result.decision["conditions"])
+
+
+def test_prompts_of_other_lengths_are_a_condition(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    result = run(golden, tmp_path, endpoint(), endpoint(prompt_tokens=4))
+    assert any("read other tokens at 90 of 90 turns" in line for line in result.decision["conditions"])
+
+
+def test_where_both_tell_their_tokens_they_are_compared(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    other = endpoint(tells_tokens=True, token_ids=[7])
+    result = run(golden, tmp_path, endpoint(tells_tokens=True), other)
+    assert result.decision["verdict"] == "INVALID" and codes(result)[0] == "PROMPTS_DIFFER"
+
+
+def test_kept_replies_are_reused_until_the_endpoint_answers_otherwise(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    sides = endpoint(), endpoint()
+    run(golden, tmp_path, *sides)
+    asked = len(sides[1].requests)
+    run(golden, tmp_path, *sides)
+    probes = len(sides[1].requests) - asked
+    assert probes < 10 < asked
+    sides[1].respond = lambda body: {"role": "assistant", "content": "I am another model."}
+    assert run(golden, tmp_path, *sides).decision["verdict"] == "REJECT"
+
+
+def test_a_key_reaches_the_endpoint_and_no_file(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    run(golden, tmp_path, endpoint(key="sk-very-secret"), endpoint(key="sk-very-secret"))
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert files and not [path for path in files if b"very-secret" in path.read_bytes()]
+
+
+def test_a_typing_error_in_the_declaration_names_its_line(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    with pytest.raises(SettingsError, match=r"declared.yaml:2: candidate.wieghts: Extra inputs"):
+        run(golden, tmp_path, endpoint(), endpoint(), text="baseline: {}\ncandidate: {wieghts: x}\n")
+
+
+def test_the_command(
+    golden: dict[str, Any],
+    tmp_path: Path,
+    endpoint: Callable[..., FakeServer],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("QUANT_GATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            *("quant-gate", "compare", "--baseline-url", endpoint().url, "--candidate-url", endpoint().url),
+            *("--golden", golden["golden"], "--policy", str(golden["policy"])),
+        ],
+    )
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 20
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "INCONCLUSIVE" in shown and "The verdict is conditional on" in shown
+
+
+def test_the_command_that_repeats_a_comparison() -> None:
+    request = CompareRequest(baseline_url="http://a", candidate_serving="kv-fp8", combined=True, policy=Path("p.yaml"))
+    assert request.command == (
+        "quant-gate compare --baseline-url http://a --candidate-serving kv-fp8 --combined --policy p.yaml"
+    )

@@ -1,0 +1,112 @@
+"""Endpoints that somebody else runs: what they are asked, what they tell, and how they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from openai_server import FakeServer
+
+from pipeline.errors import ServerError, UsageError
+from pipeline.serving.endpoint import base_url, connect
+
+REQUEST: dict[str, Any] = {
+    "model": "gate",
+    "messages": [{"role": "user", "content": "where is order A-1"}],
+    "temperature": 0.0,
+    "max_tokens": 64,
+    "seed": 0,
+    "return_token_ids": True,
+    "tools": [],
+    "tool_choice": "auto",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "QUANT_GATE_BASELINE_KEY", "QUANT_GATE_CANDIDATE_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    "given", ["http://here:8000", "http://here:8000/", "http://here:8000/v1", "http://here:8000/v1/"]
+)
+def test_urls_with_and_without_v1(given: str) -> None:
+    assert base_url(given) == "http://here:8000"
+
+
+@pytest.mark.parametrize(
+    "given", ["here:8000", "ftp://here", "http://", "http://me:secret@here", "http://here?key=secret"]
+)
+def test_urls_that_are_refused_do_not_leak(given: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        base_url(given)
+    assert "secret" not in caught.value.message + caught.value.remedy
+
+
+def test_an_endpoint_that_takes_everything(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    found = connect(f"{server.url}/v1", "baseline", REQUEST)
+    assert (found.url, found.model, found.dropped) == (server.url, "gate", ())
+    assert found.told["version"] == "9.9.9" and "server" in found.told
+    sent = found.adapt(REQUEST)
+    assert sent == {**REQUEST, "model": "gate"}
+
+
+@pytest.mark.parametrize(
+    ("refused", "dropped"),
+    [
+        (("return_token_ids",), ("return_token_ids",)),
+        (("return_token_ids", "tool_choice"), ("return_token_ids", "tool_choice")),
+        (("seed",), ("return_token_ids", "tool_choice", "seed")),
+    ],
+)
+def test_fields_that_change_nothing_are_left_out_where_refused(
+    refused: tuple[str, ...], dropped: tuple[str, ...], serve: Callable[..., FakeServer]
+) -> None:
+    server = serve()
+    server.refuses = refused
+    found = connect(server.url, "baseline", REQUEST)
+    assert found.dropped == dropped
+    assert found.adapt(REQUEST).keys() == REQUEST.keys() - set(dropped)
+
+
+def test_a_field_that_matters_is_never_left_out(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.refuses = ("tools",)
+    with pytest.raises(ServerError, match="refuses a golden turn in every form"):
+        connect(server.url, "baseline", REQUEST)
+
+
+def test_other_answers_give_another_fingerprint(serve: Callable[..., FakeServer]) -> None:
+    one, other, third = serve(), serve(), serve()
+    third.respond = lambda body: {"role": "assistant", "content": "something else"}
+    prints = [connect(server.url, "baseline", REQUEST).fingerprint for server in (one, other, third)]
+    assert prints[0] == prints[1] != prints[2]
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "QUANT_GATE_CANDIDATE_KEY"])
+def test_the_key_comes_from_the_environment_and_is_shown_nowhere(
+    variable: str, serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve()
+    server.key = "sk-very-secret"
+    with pytest.raises(UsageError, match="refuses the key"):
+        connect(server.url, "candidate", REQUEST)
+    monkeypatch.setenv(variable, "sk-very-secret")
+    found = connect(server.url, "candidate", REQUEST)
+    assert found.headers == {"authorization": "Bearer sk-very-secret"}
+    assert "very-secret" not in repr(found) + repr(found.identity())
+
+
+def test_which_model_is_meant(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    found = connect(server.url, "baseline", REQUEST, model="another")
+    assert found.model == "another"
+    assert all(body["model"] == "another" for body in server.requests)
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ServerError, match=r"baseline's endpoint .* does not answer"):
+        connect("http://127.0.0.1:9", "baseline", REQUEST)  # "discard", which nobody runs
