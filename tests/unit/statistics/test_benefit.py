@@ -55,7 +55,12 @@ def test_a_drift_that_both_sides_share_cancels() -> None:
 
 @pytest.mark.parametrize(
     ("pairs", "why"),
-    [(((), ()), "pairs"), (((1.0,), (1.0, 2.0)), "pairs"), (((1.0,), (math.nan,)), "finite"), (((0.0,), (1.0,)), "pos")],
+    [
+        (((), ()), "pairs"),
+        (((1.0,), (1.0, 2.0)), "pairs"),
+        (((1.0,), (math.nan,)), "finite"),
+        (((0.0,), (1.0,)), "pos"),
+    ],
 )
 def test_figures_that_cannot_be_compared(pairs: tuple[tuple[float, ...], tuple[float, ...]], why: str) -> None:
     with pytest.raises(ValueError, match=why):
