@@ -218,18 +218,20 @@ class Gate:
 
     @cached_property
     def drift(self) -> StageOutput | None:
-        """How far the candidate's next-token distributions lie from the baseline's; None where that is not known."""
+        """How far the candidate's next-token distributions lie from the baseline's.
 
-        def work(run: StageRun | None) -> StageOutput | None:
+        None where nobody asks for it, or the candidate was given up before it was asked.
+        """
+
+        def work(run: StageRun | None) -> StageOutput:
             output = self._drifting.compare()
-            if output is not None:
-                self._note(run, output, DRIFT, TURNS)
-                if run is not None:
-                    run.metrics(drift_metrics(self._drifting.found))
-                    run.table("drift_turns.json", drift_table(output.path / TURNS))
+            self._note(run, output, DRIFT, TURNS)
+            if run is not None:
+                run.metrics(drift_metrics(self._drifting.found))
+                run.table("drift_turns.json", drift_table(output.path / TURNS))
             return output
 
-        return self._staged("drift", work) if self._drifting.wanted else None
+        return self._staged("drift", work) if self._drifting.wanted and not self._looks.given_up_at else None
 
     def _give_up(self, look: int, replay: StageOutput) -> bool:
         """Whether the candidate is hopeless after a part of the set."""

@@ -71,10 +71,8 @@ class Drifting:
         )
         return self.said[side]
 
-    def compare(self) -> StageOutput | None:
-        """The comparison; None where a side was not asked: none was wanted, or the candidate was given up before."""
-        if len(self.said) < 2:
-            return None
+    def compare(self) -> StageOutput:
+        """The comparison, once both sides were asked."""
         baseline, candidate = (self.said[side].path for side in ("baseline", "candidate"))
         output = drift.run(self.store, baseline=baseline, candidate=candidate, golden=self.asked)
         self.found = drift.read_drift(output.path)

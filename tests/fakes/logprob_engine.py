@@ -53,7 +53,7 @@ class FakeLogprobEngine:
                 f"<call> {call['function']['name']} {call['function']['arguments']} </call>"
                 for call in message.get("tool_calls", [])
             )
-            parts.append(f"<{message['role']}> {message['content'] or ''} {calls} {END} <newline>")
+            parts.append(f"<{message['role']}> {message.get('content') or ''} {calls} {END} <newline>")
         return " ".join([*parts, "<assistant>"] if body["add_generation_prompt"] else parts)
 
     def _position(self, token: int) -> dict[str, Any]:
