@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from pipeline.reporting.record import Drift, DriftRow
+from collections.abc import Set
 
+from pipeline.reporting.record import Drift, DriftRow
+from pipeline.statistics.divergence import concordance
+
+SHOWN = 5
 NO_FIGURE = "\u2013"
 _QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
-def drift_lines(drift: Drift) -> list[str]:
-    """What the figures over all tokens say, what they may miss, and what could not be compared."""
+def most_drifted(drift: Drift) -> list[str]:
+    """Turns whose golden reply drifted most, the furthest first."""
+    return sorted(drift.turn_means, key=lambda turn: (-drift.turn_means[turn], turn))[:SHOWN]
+
+
+def drift_lines(drift: Drift, flipped: Set[str]) -> list[str]:
+    """What the figures over all tokens say, what they may miss, how they go with flips, what could not be compared.
+
+    :param flipped: ids of turns that one side passes and the other fails on some metric.
+    """
     lines = []
     if drift.rows:
         row = drift.rows[0]
@@ -23,6 +35,13 @@ def drift_lines(drift: Drift) -> list[str]:
             f"Of each distribution the {drift.top_k} likeliest tokens are known and the rest as one bucket, so "
             f"divergences come out too low: by {row.error:.4f} nats on average at most, for as long as no token of the "
             "rest changed more than the listed ones did."
+        )
+    means = [[v for turn, v in drift.turn_means.items() if (turn in flipped) is side] for side in (True, False)]
+    if all(means):
+        lines.append(
+            f"Of these turns {len(means[0])} flipped: their replies drifted {sum(means[0]) / len(means[0]):.4f} nats, "
+            f"the others' {sum(means[1]) / len(means[1]):.4f}; of a flipped and another turn the flipped one drifted "
+            f"more in {100 * concordance(*means):.0f} % of pairs (50 %: chance)."
         )
     if drift.unread:
         turn, why = next(iter(drift.unread.items()))

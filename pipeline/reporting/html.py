@@ -19,7 +19,7 @@ from markupsafe import Markup
 from evaluators.turn import Reply, Turn
 from pipeline.errors import Verdict
 from pipeline.reporting import words
-from pipeline.reporting.drift import drift_cells, drift_lines
+from pipeline.reporting.drift import drift_cells, drift_lines, most_drifted
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.flips import flip_view
 from pipeline.reporting.forest import ForestRow, forest
@@ -74,7 +74,8 @@ def render(
             caveats=words.caveats(record, run.notes),
             risk=words.risk(record),
             noise=words.noise(record),
-            drift_lines=drift_lines(record.drift) if record.drift else [],
+            drift_lines=drift_lines(record.drift, {flip.turn_id for flip in flips}) if record.drift else [],
+            drifted=most_drifted(record.drift) if record.drift else [],
             drift_rows=[(row, drift_cells(row)) for row in record.drift.rows] if record.drift else [],
             words=words,
         )

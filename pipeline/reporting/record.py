@@ -228,6 +228,8 @@ class DriftRow(_Part):
 class Drift(_Part):
     """How far the candidate's next-token distributions lie from the baseline's. ``unread``: why, by turn.
 
+    ``turn_means``: mean divergence of each reply that was compared.
+
     ``rows`` begin with the one over all tokens; there are none where no turn could be compared.
     """
 
@@ -236,6 +238,7 @@ class Drift(_Part):
     top_k: int
     unread: dict[str, str]
     rows: tuple[DriftRow, ...]
+    turn_means: dict[str, Finite]
 
 
 class DecisionRecord(_Part):

@@ -94,6 +94,7 @@ def run(store: Store, *, baseline: Path, candidate: Path, golden: GoldenSet) -> 
             "missing": missing,
             "unread": unread,
             "rows": [_row(*group, placed) for group in _groups(placed)],
+            "turn_means": {line["turn_id"]: line["mean"] for line in lines},
         }
         text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
         (directory / DRIFT).write_text(text + "\n", encoding="utf-8")

@@ -9,8 +9,8 @@ from report_samples import sample
 from test_report_html import Page
 
 from pipeline.errors import RecordError, Verdict
-from pipeline.reporting.drift import NO_FIGURE, drift_cells
-from pipeline.reporting.record import DriftRow
+from pipeline.reporting.drift import NO_FIGURE, drift_cells, drift_lines, most_drifted
+from pipeline.reporting.record import Drift, DriftRow
 
 
 def row(group: str, name: str, tokens: int, **figures: Any) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def drift() -> dict[str, Any]:
         "top_k": 20,
         "unread": {"a-1#3": "baseline: HTTP 400: <too long>"},
         "rows": rows,
+        "turn_means": {"a-1#5": 0.01, "a-2#1": 0.09, "a-3#1": 0.02},
     }
 
 
@@ -59,12 +60,22 @@ def test_the_page_shows_figures_their_error_and_what_is_missing() -> None:
     assert "slice refunds" in text
 
 
+def test_turns_that_drifted_most_come_first_and_flips_are_set_against_the_others() -> None:
+    found = Drift.model_validate(drift())
+    assert most_drifted(found) == ["a-2#1", "a-3#1", "a-1#5"]
+    assert "a-2#1 a-3#1 a-1#5" in page_text(drift())
+    lines = " ".join(drift_lines(found, {"a-2#1", "a-1#5", "not-read#1"}))
+    assert "2 flipped: their replies drifted 0.0500 nats, the others' 0.0200" in lines
+    assert "drifted more in 50 % of pairs" in lines  # 0.09 > 0.02 > 0.01
+    assert "flipped" not in " ".join(drift_lines(found, set()))
+
+
 def test_without_a_comparison_there_is_no_such_part() -> None:
     assert "Drift" not in page_text(None)
 
 
 def test_nothing_compared_is_said_without_figures() -> None:
-    text = page_text({**drift(), "compared": 0, "rows": []})
+    text = page_text({**drift(), "compared": 0, "rows": [], "turn_means": {}})
     assert "could not be compared" in text
     assert "Mean KLD" not in text
 

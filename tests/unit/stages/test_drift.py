@@ -88,11 +88,14 @@ def test_positions_are_of_the_reply_and_contexts_of_the_conversation(tmp_path: P
 
 
 def test_turns_are_listed_the_one_that_drifted_most_first(tmp_path: Path) -> None:
-    _, path = compare(tmp_path, [says("a", 0.5), says("b", 0.5, 0.5, 0.5)], [says("a", 0.49), says("b", 0.5, 0.1, 0.4)])
+    found, path = compare(
+        tmp_path, [says("a", 0.5), says("b", 0.5, 0.5, 0.5)], [says("a", 0.49), says("b", 0.5, 0.1, 0.4)]
+    )
     lines = [json.loads(line) for line in (path / "drift_turns.jsonl").read_text().splitlines()]
     assert [line["turn_id"] for line in lines] == ["b", "a"]
     assert (lines[0]["worst_token"], lines[0]["worst_token_id"]) == (1, 1)
     assert lines[0]["slices"] == ["tool_calls"]
+    assert found["turn_means"] == {line["turn_id"]: line["mean"] for line in lines}
 
 
 def test_the_same_says_nothing_and_argues_for_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from scipy.stats import bootstrap, entropy
 
-from pipeline.statistics.divergence import TAIL_FLOOR, Drift, TokenDrift, summarise, token_drift
+from pipeline.statistics.divergence import TAIL_FLOOR, Drift, TokenDrift, concordance, summarise, token_drift
 
 Logs = NDArray[np.float64]
 
@@ -147,6 +147,13 @@ def test_a_hopeless_candidate_still_has_figures() -> None:
     assert isinstance(drift, Drift)
     assert drift.mean > 1000
     assert math.isfinite(drift.perplexity_ratio)
+
+
+def test_concordance_counts_pairs() -> None:
+    assert concordance([3, 5], [1, 4]) == 0.75  # 3 > 1, 3 < 4, 5 > 1, 5 > 4
+    assert concordance([2], [2, 2]) == 0.5
+    with pytest.raises(ValueError, match="nothing"):
+        concordance([], [1])
 
 
 def test_no_tokens_are_refused() -> None:
