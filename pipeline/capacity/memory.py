@@ -221,7 +221,7 @@ def against_naive(model: Model, weights: Weights, gpu: Gpu, load: Load, kv_bytes
     sold, reported = cards * gpu.memory_gib, cards * reported_gib(gpu)
     taken, working = cards * counted.weights / GIB, cards * counted.overhead.total / GIB
     pool, sequences = naive(weights.parameters, weights.bits, sold, attention.token_bytes(kv_bytes) * load.context)
-    plain = sum(module.parameters for module in weights.modules if module.scheme is None) / weights.parameters
+    plain = sum(part.parameters for part in weights.parts if part.scheme is None) / weights.parameters
     kept = f", {plain:.0%} of them in 16 bits" if weights.schemes else ""
     steps = [
         Step(f"the driver reports {reported:.1f} of {sold:g} GiB", reported - sold),

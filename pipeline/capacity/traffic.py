@@ -40,15 +40,15 @@ def decode_bytes(model: Model, weights: Weights, sequences: int, context: int, k
     All weights but the embedding, of which single rows are read unless it is the output head too; of the experts
     those that any sequence needs, with routing taken as uniform: E (1 - (1 - k/E)^n) of E; the whole cache.
     """
-    tied = not any(module.group == "head" for module in weights.modules)
+    tied = not any(part.group == "head" for part in weights.parts)
     routed = 1.0
     if model.experts:
         routed = 1 - (1 - model.experts.active / model.experts.count) ** sequences
     read = 0.0
-    for module in weights.modules:
-        if module.group == "embedding" and not tied:
+    for part in weights.parts:
+        if part.group == "embedding" and not tied:
             continue
-        read += module.bytes_on_each(cards) * (routed if module.group == "experts" else 1)
+        read += part.bytes_on_each(cards) * (routed if part.group == "experts" else 1)
     tokens = sum(context if window is None else min(window, context) for window in model.attention.windows)
     return read + sequences * tokens * model.attention.layer_bytes(kv_bytes, cards)
 

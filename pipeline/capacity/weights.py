@@ -6,7 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.capacity.model import Model
@@ -40,20 +40,19 @@ _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
-    """A module's weight with its scales.
+class Part:
+    """Modules of one kind, stored in one way; their weights with their scales.
 
     :ivar group: ``attention``, ``mlp``, ``experts``, ``router``, ``embedding``, ``head``, ``norms`` or ``other``.
-    :ivar scheme: how its weight is stored; None: in 16 bits.
-    :ivar shards: into how many parts it can be divided among cards; None: into any number.
+    :ivar scheme: how weights are stored; None: in 16 bits.
+    :ivar shards: into how many parts a module can be divided among cards; None: into any number.
     """
 
-    name: str
     group: str
     scheme: Scheme | None
+    shards: int | None
     parameters: int
     bytes: int
-    shards: int | None
 
     def bytes_on_each(self, cards: int) -> float:
         """Bytes on each of ``cards``."""
@@ -68,25 +67,25 @@ class Weights:
     """
 
     label: str
-    modules: tuple[Module, ...]
+    parts: tuple[Part, ...]
 
     @property
     def parameters(self) -> int:
         """Number of parameters."""
-        return sum(module.parameters for module in self.modules)
+        return sum(part.parameters for part in self.parts)
 
     @property
     def bytes(self) -> int:
         """Bytes of all modules."""
-        return sum(module.bytes for module in self.modules)
+        return sum(part.bytes for part in self.parts)
 
     @property
     def schemes(self) -> tuple[Scheme, ...]:
         """The schemes that occur, the one with most parameters first."""
         counts: dict[Scheme, int] = defaultdict(int)
-        for module in self.modules:
-            if module.scheme:
-                counts[module.scheme] += module.parameters
+        for part in self.parts:
+            if part.scheme:
+                counts[part.scheme] += part.parameters
         return tuple(sorted(counts, key=lambda scheme: -counts[scheme]))
 
     @property
@@ -96,15 +95,15 @@ class Weights:
 
     def bytes_on_each(self, cards: int) -> float:
         """Bytes on each of ``cards`` that share the model."""
-        return sum(module.bytes_on_each(cards) for module in self.modules)
+        return sum(part.bytes_on_each(cards) for part in self.parts)
 
     def by_group(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Parameters and bytes by what modules are and how they are stored, the largest first."""
         found: dict[tuple[str, str], tuple[int, int]] = {}
-        for module in self.modules:
-            key = module.group, module.scheme.name if module.scheme else "16 bits"
+        for part in self.parts:
+            key = part.group, part.scheme.name if part.scheme else "16 bits"
             parameters, size = found.get(key, (0, 0))
-            found[key] = parameters + module.parameters, size + module.bytes
+            found[key] = parameters + part.parameters, size + part.bytes
         return dict(sorted(found.items(), key=lambda item: -item[1][1]))
 
 
@@ -136,8 +135,7 @@ def stored_weights(folder: Path, model: Model) -> Weights:
     for tensor in stored.values():
         if _loaded(tensor.name, model, stored):
             parts[_module(tensor.name)].append(tensor)
-    modules = tuple(_stored_module(name, tensors, declared, model) for name, tensors in parts.items())
-    return Weights("as stored", modules)
+    return Weights("as stored", _summed(_stored(name, each, declared, model) for name, each in parts.items()))
 
 
 def baseline_tensors(folder: Path, model: Model) -> list[Tensor]:
@@ -159,13 +157,13 @@ def planned_weights(tensors: Sequence[Tensor], model: Model, recipe: Recipe | No
     """
     schemes = recipe_schemes(recipe, tensors) if recipe else {}
     backend = recipe.backend if recipe else ""
-    found: dict[str, list[Module]] = defaultdict(list)
+    found = []
     for tensor in tensors:
         name, elements = _module(tensor.name), math.prod(tensor.shape)
         known = schemes.get(name) if tensor.name.endswith(".weight") else None
         size = quantized_bytes(known[0], tensor, known[1].group, backend) if known else elements * ENGINE_BYTES
-        found[name].append(_made(name, known[1] if known else None, elements, size, model))
-    return Weights(recipe.name if recipe else "bf16", tuple(_joined(each) for each in found.values()))
+        found.append(_part(name, known[1] if known else None, elements, size, model))
+    return Weights(recipe.name if recipe else "bf16", _summed(found))
 
 
 def recipe_schemes(recipe: Recipe, tensors: Iterable[Tensor]) -> Mapping[str, tuple[str, Scheme]]:
@@ -252,12 +250,12 @@ def _is_embedding(name: str) -> bool:
     return _group(_module(name)) == "embedding"
 
 
-def _stored_module(name: str, tensors: Sequence[Stored], declared: Declared | None, model: Model) -> Module:
+def _stored(name: str, tensors: Sequence[Stored], declared: Declared | None, model: Model) -> Part:
     quantized = any(tensor.name.rpartition(".")[2] in QUANTIZED_PARTS for tensor in tensors)
     if not quantized:
         elements = sum(tensor.elements for tensor in tensors)
         size = sum(t.elements * ENGINE_BYTES if t.dtype in _PLAIN else t.bytes for t in tensors)
-        return _made(name, None, elements, size, model)
+        return _part(name, None, elements, size, model)
     try:
         scheme = declared.scheme_of(name) if declared else None
     except UnknownScheme as error:
@@ -268,22 +266,26 @@ def _stored_module(name: str, tensors: Sequence[Stored], declared: Declared | No
         )
     values = next(t for t in tensors if t.name.rpartition(".")[2] in ("weight", "weight_packed", "qweight"))
     packed = values.bytes * 8 // scheme.bits
-    return _made(name, scheme, packed, sum(tensor.bytes for tensor in tensors), model)
+    return _part(name, scheme, packed, sum(tensor.bytes for tensor in tensors), model)
 
 
-def _made(name: str, scheme: Scheme | None, parameters: int, size: int, model: Model) -> Module:
+def _part(name: str, scheme: Scheme | None, parameters: int, size: int, model: Model) -> Part:
     group = _group(name)
     if group in ("norms", "router") or _KEPT_BY_ALL.search(name):
         shards: int | None = 1
     else:
         shards = model.attention.kv_heads if _BY_KV_HEAD.search(name) and not model.attention.latent else None
-    return Module(name, group, scheme, parameters, size, shards)
+    return Part(group, scheme, shards, parameters, size)
 
 
-def _joined(parts: Sequence[Module]) -> Module:
-    """A module's weight and bias as one."""
-    first = max(parts, key=lambda part: part.bytes)
-    return replace(first, parameters=sum(p.parameters for p in parts), bytes=sum(p.bytes for p in parts))
+def _summed(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Parts of the same kind as one."""
+    found: dict[tuple[str, Scheme | None, int | None], tuple[int, int]] = {}
+    for part in parts:
+        key = part.group, part.scheme, part.shards
+        parameters, size = found.get(key, (0, 0))
+        found[key] = parameters + part.parameters, size + part.bytes
+    return tuple(Part(*key, *counts) for key, counts in found.items())
 
 
 def _group(module: str) -> str:

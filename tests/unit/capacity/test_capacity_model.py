@@ -36,9 +36,7 @@ def test_a_bare_config_has_the_published_number_of_parameters(name: str, tmp_pat
         ("gemma-3-1b", "MQA", 26 * 1024),
     ],
 )
-def test_a_token_in_the_cache_takes_the_published_bytes(
-    name: str, kind: str, token_bytes: int, tmp_path: Path
-) -> None:
+def test_a_token_in_the_cache_takes_the_published_bytes(name: str, kind: str, token_bytes: int, tmp_path: Path) -> None:
     attention = read_model(bare(tmp_path, name)).attention
     assert (attention.kind, attention.token_bytes(2)) == (kind, token_bytes)
     assert attention.token_bytes(1) == token_bytes / 2
