@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from pipeline.errors import (
     Interrupted,
     ServerError,
     StageError,
+    UsageError,
 )
 from pipeline.evidence.record import read_decision
 from pipeline.gate import Gate, Side
@@ -94,6 +96,9 @@ def run_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new directory to copy the record and the reports to.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one line of JSON to stdout; the summary goes to stderr.")
     ] = False,
@@ -101,6 +106,8 @@ def run_command(
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
     request = Request(model, recipe, golden, serving, policy, explore, calibration)
     try:
+        if output is not None and output.exists():
+            raise UsageError(f"{output}: exists already", "Name a new directory: an old record must not pass for this.")
         with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
             result = run(request, Store(), progress)
     except GateError as error:
@@ -108,6 +115,8 @@ def run_command(
         if as_json:
             print(failure_line(error), flush=True)
         raise
+    if output is not None:
+        shutil.copytree(result.directory, output)
     facts = result.facts
     if problem := add_step_summary((result.directory / "summary.md").read_text(encoding="utf-8")):
         facts = replace(facts, notes=(*facts.notes, problem))

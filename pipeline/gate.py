@@ -334,17 +334,21 @@ class Gate:
         explored = [exploratory_reason(self.power)] if self.request.explore else []
         return [*compared(baseline, candidate), *explored]
 
+    @property
+    def replies_paths(self) -> list[Path]:
+        """Replies of baseline and candidate; none where the verdict was settled before any replay."""
+        return [] if self.early else [self.replays(side)[0].path / REPLIES for side in get_args(Side)]
+
     @cached_property
     def report(self) -> StageOutput:
         """HTML report and summaries."""
 
         def work(run: StageRun | None) -> StageOutput:
-            replies = [] if self.early else [self.replays(side)[0].path / REPLIES for side in get_args(Side)]
             output = report.run(
                 self.store,
                 decision_dir=self.decision.path,
                 golden=self.golden,
-                replies_paths=replies,
+                replies_paths=self.replies_paths,
                 run_facts=RunFacts(self.request.model, self.request.recipe, self.request.command),
             )
             self._note(run, output)

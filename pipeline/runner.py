@@ -14,8 +14,12 @@ from pipeline.progress import Progress
 from pipeline.reporting import RunFacts
 from pipeline.request import Request
 from pipeline.runs import keep, slug
+from pipeline.stages.traces import flipped
 from pipeline.store import Store
 from pipeline.tracking import Tracker
+
+TRACKED = ("decision.json", "report.html", "flips.jsonl", "summary.md", "review.md", "junit.xml")
+"""Files of a run that MLflow keeps as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
         directory = keep(store, name, decision_dir, report_dir)
         tracker.decision(
             decision,
-            [directory / file for file in ("decision.json", "report.html", "flips.jsonl", "summary.md")],
+            [directory / file for file in TRACKED],
+            flipped(decision_dir / "flips.jsonl", gate.golden, gate.replies_paths),
         )
     except BaseException as error:
         tracker.finish(error)

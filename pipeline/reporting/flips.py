@@ -39,7 +39,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class FlippedTurn:
-    """A turn with everything that flipped on it."""
+    """A turn with everything that flipped on it.
+
+    :ivar conversation: messages before the customer's last one; ``left_out`` earlier ones are not among them.
+    :ivar asked: the customer's last message, and what tools answered since.
+    """
 
     number: int
     turn_id: str
@@ -51,6 +55,7 @@ class FlippedTurn:
     expectation: tuple[tuple[str, str], ...]
     conversation: tuple[Message, ...]
     left_out: int
+    asked: tuple[Message, ...]
     baseline: Side
     candidate: Side
     content: Difference
@@ -60,7 +65,7 @@ class FlippedTurn:
     def weight(self) -> int:
         """Characters that this turn adds to a page."""
         replies = sum(len(piece.text) for part in (self.content, self.calls) for piece in (*part.before, *part.after))
-        return replies + sum(len(message.text) for message in self.conversation)
+        return replies + sum(len(message.text) for message in (*self.conversation, *self.asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,8 @@ def _flipped_turn(
     kept = history[-MESSAGES_SHOWN:]
     if kept and history[0].get("role") == "system" and len(history) > MESSAGES_SHOWN:
         kept = (history[0], *kept)  # the policy is always one click away
+    messages = tuple(_message(message, policies) for message in kept)
+    asked = max((place for place, message in enumerate(messages) if message.role == "user"), default=len(messages))
     return FlippedTurn(
         number=number,
         turn_id=turn.id,
@@ -132,8 +139,9 @@ def _flipped_turn(
         critical=any(f.critical for f in flips),
         flips=tuple(sorted(flips, key=lambda f: (f.direction != "pass_to_fail", f.metric))),
         expectation=tuple(expectation_lines(turn.expect)),
-        conversation=tuple(_message(message, policies) for message in kept),
+        conversation=messages[:asked],
         left_out=len(history) - len(kept),
+        asked=messages[asked:],
         baseline=_side(baseline),
         candidate=_side(candidate),
         content=word_difference(clip(baseline.content, REPLY_CHARACTERS), clip(candidate.content, REPLY_CHARACTERS)),

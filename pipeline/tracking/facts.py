@@ -102,8 +102,11 @@ def tags_of(decision: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def description(decision: Mapping[str, Any]) -> str:
-    """The verdict for people, as Markdown: reasons, decision table, next step."""
+def description(decision: Mapping[str, Any], links: Mapping[str, str] | None = None) -> str:
+    """The verdict for people, as Markdown: reasons, decision table, next step, lost turns.
+
+    :param links: where a flipped turn is shown, by its id.
+    """
     recipe = (decision["candidate"].get("recipe") or {}).get("name") or "candidate"
     lines = [f"## {decision['verdict']}: {recipe} of {_cell(decision['baseline'].get('source'))}", ""]
     lines += [f"- {_cell(reason['text'])}" for reason in decision["reasons"]]
@@ -128,12 +131,21 @@ def description(decision: Mapping[str, Any]) -> str:
         lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     critical = decision["critical"]
     lines += ["", f"Critical turns failed: {len(critical['failed'])} of {critical['passed_by_baseline']}."]
-    lines += [f"Next step: {_cell(decision['next_step'])}", "", "Artifacts: `report.html` is the full report."]
+    lines += [f"Next step: {_cell(decision['next_step'])}", ""]
+    worst = [flip for flip in decision["worst_flips"] if flip["turn_id"] in (links or {})]
+    if worst and links:
+        lines += ["Lost turns to read first (tab *Traces* has all that flipped):", ""]
+        lines += [f"- [{_cell(f['turn_id'])}]({links[f['turn_id']]}): {', '.join(f['metrics'])}" for f in worst]
+        lines += [""]
+    lines += ["Artifacts: `report.html` is the full report, `review.md` the decision record of the review."]
     return clipped("\n".join(lines), 7500)
 
 
-def flip_table(path: Path) -> dict[str, list[Any]]:
-    """Columns of the flips in a ``flips.jsonl``; empty when there are none."""
+def flip_table(path: Path, traces: Mapping[str, str] | None = None) -> dict[str, list[Any]]:
+    """Columns of the flips in a ``flips.jsonl``; empty when there are none.
+
+    :param traces: id of the trace that shows a flipped turn, by turn.
+    """
     flips = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not flips:
         return {}
@@ -145,6 +157,7 @@ def flip_table(path: Path) -> dict[str, list[Any]]:
             table[f"{side}_{part}"] = [_plain(flip[side][part]) for flip in flips]
     for name in ("scenario", "slices"):
         table[name] = [_plain(flip[name]) for flip in flips]
+    table["trace"] = [(traces or {}).get(flip["turn_id"], "") for flip in flips]
     return table
 
 

@@ -18,6 +18,7 @@ from pipeline.errors import GateError, Interrupted
 from pipeline.store import STAGE_FILE, StageOutput
 from pipeline.tracking.facts import clipped, description, flip_table, metrics_of, params_of, tags_of
 from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
+from pipeline.tracking.traces import TurnTrace, log_traces
 
 FINISH_S = 120.0
 """Seconds that the end of a run waits for what is still to be written (importing mlflow alone takes 5 to 40)."""
@@ -144,14 +145,21 @@ class Tracker:
         """Record the golden set as a dataset input of the gate; ``profile`` holds its counts."""
         self._post(lambda: self._log_dataset(name, digest, source, profile or {}))
 
-    def decision(self, decision: Mapping[str, Any], files: Sequence[Path] = ()) -> None:
+    def decision(
+        self, decision: Mapping[str, Any], files: Sequence[Path] = (), traces: Sequence[TurnTrace] = ()
+    ) -> None:
         """Log a decision record as parameters, metrics, tags and description, with its files.
 
         Of ``files`` (``decision.json``, ``report.html``, ``flips.jsonl``, ...) a ``flips.jsonl`` is
         also logged as a table that the MLflow UI shows.
+
+        :param traces: flipped turns, each logged as a trace of its own below the run.
         """
-        self._post(lambda: self._log_decision(decision, [path for path in files if path.name == "flips.jsonl"]))
+        flips = [path for path in files if path.name == "flips.jsonl"]
+        self._post(lambda: self._log_decision(decision, flips, traces))
         self._upload(self._run, files, "")
+        if traces:
+            self._post(lambda: log_traces(self.uri, self._experiment_id, self._run.id, traces))
 
     def artifacts(self, *paths: Path, folder: str = "") -> None:
         """Upload files to the gate's run; see :meth:`StageRun.artifacts`."""
@@ -282,14 +290,16 @@ class Tracker:
         context = InputTag("mlflow.data.context", "evaluation")
         self._client.log_inputs(self._run.id, datasets=[DatasetInput(dataset, [context])])
 
-    def _log_decision(self, decision: Mapping[str, Any], flips: Sequence[Path]) -> None:
+    def _log_decision(self, decision: Mapping[str, Any], flips: Sequence[Path], traces: Sequence[TurnTrace]) -> None:
         # the UI's table of runs shows names, but no tags until asked to
         name = f"{self._run.name}: {decision['verdict']}"
-        tags = {**tags_of(decision), "mlflow.runName": name, "mlflow.note.content": description(decision)}
+        page = f"#/experiments/{self._experiment_id}/traces?selectedEvaluationId="
+        links = {trace.turn_id: page + trace.id for trace in traces}
+        tags = {**tags_of(decision), "mlflow.runName": name, "mlflow.note.content": description(decision, links)}
         now = int(time.time() * 1000)
         self._log_batch(self._run, params_of(decision), metrics_of(decision), tags, now)
         for path in flips:
-            if table := flip_table(path):
+            if table := flip_table(path, {trace.turn_id: trace.id for trace in traces}):
                 self._client.log_table(self._run.id, table, "flips.json")
 
 

@@ -43,17 +43,26 @@ def test_stdout_is_one_line_and_the_page_has_the_summary(
     FakeMachine(candidate=lambda number: right or number % 2 > 0).install(monkeypatch)
     golden, policy = write_golden(tmp_path / "orders"), write_policy(tmp_path / "gate.yaml")
     words = ("run", "--model", "some/model", "--golden", str(golden), "--policy", str(policy), "--json")
-    assert end(monkeypatch, *words) == code
+    kept = tmp_path / "evidence"
+    assert end(monkeypatch, *words, "--output", str(kept)) == code
     shown = capsys.readouterr()
     (line,) = shown.out.splitlines()
     told = json.loads(line)
     assert (told["verdict"], told["exit_code"]) == (verdict, code)
     assert verdict in shown.err  # the summary for people
     assert job.read_text("utf-8").startswith(f"## {verdict}")
-    kept = Path(told["directory"])
+    assert {path.name for path in kept.iterdir()} == {path.name for path in Path(told["directory"]).iterdir()}
     assert (kept / "review.md").read_text("utf-8").startswith("# Decision record")
     spoilt = JUnitXml.fromfile(str(kept / "junit.xml"))
     assert (spoilt.failures + spoilt.errors == 0) is right
+
+
+def test_an_older_record_cannot_pass_for_that_of_a_run(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "evidence").mkdir()
+    assert end(monkeypatch, "run", "--output", str(tmp_path / "evidence"), "--json") == 2
+    assert json.loads(capsys.readouterr().out)["error"]["type"] == "UsageError"
 
 
 def test_a_run_that_breaks_says_so_in_the_same_places(

@@ -19,6 +19,7 @@ import pytest
 from gate_fakes import write_golden, write_policy
 from test_ladder import BAD, FakeLadder
 
+from evaluators.turn import Behaviour, Expectation, Reply, ToolCall, Turn
 from pipeline.errors import Interrupted, ModelError, ServerError, SettingsError, StageError
 from pipeline.ladder import climb
 from pipeline.progress import Silent
@@ -27,6 +28,7 @@ from pipeline.settings import PROJECT_ROOT
 from pipeline.store import Store
 from pipeline.tracking import Tracker, download_model_uri, tracking_uri, ui_command_line
 from pipeline.tracking.facts import description, flip_table, metrics_of, params_of, tags_of
+from pipeline.tracking.traces import TurnTrace, turn_traces
 
 BASELINE, CANDIDATE, GOLDEN = "a" * 64, "b" * 64, "c" * 64
 
@@ -526,3 +528,74 @@ def test_a_registry_that_is_down_is_a_broken_run(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{_free_port()}")
     with pytest.raises(StageError, match="refused"):
         download_model_uri("models:/shop@champion", tmp_path / "here")
+
+
+# --- flipped turns as traces ---------------------------------------------------------------------
+
+
+def _traced() -> list[TurnTrace]:
+    """A critical loss with a call, a loss without an answer and a gain, in the wrong order."""
+    messages = ({"role": "system", "content": "Be kind."}, {"role": "user", "content": "Refund 12.50 please"})
+    expect = Expectation(Behaviour.TOOL_CALL, critical=True)
+    turns = {name: Turn(name, "t", "late", ("refunds",), messages, (), expect, {}) for name in ("a#1", "b#1", "late#3")}
+    called = Reply("late#3", tool_calls=(ToolCall("refund", '{"amount": 12.5}'),), finish_reason="tool_calls")
+    said = Reply("x", content="Of course.", finish_reason="stop")
+    baseline = {"a#1": said, "b#1": said, "late#3": called}
+    candidate = {"a#1": said, "b#1": Reply("b#1", error="timed out"), "late#3": said}
+    flips = [_flip("a#1", "fail_to_pass"), _flip("b#1", "pass_to_fail"), _flip("late#3", "pass_to_fail")]
+    return turn_traces(flips, turns, baseline, candidate)
+
+
+def test_traces_hold_both_replies_and_come_gravest_first() -> None:
+    lost, unanswered, gained = _traced()
+    assert (lost.turn_id, unanswered.turn_id, gained.turn_id) == ("late#3", "b#1", "a#1")
+    call = {"name": "refund", "arguments": '{"amount": 12.5}'}
+    message = lost.replies["baseline"]["choices"][0]["message"]
+    assert message == {
+        **{"role": "assistant", "content": None},
+        "tool_calls": [{"id": "call_0", "type": "function", "function": call}],
+    }
+    assert lost.replies["candidate"]["choices"][0]["message"]["content"] == "Of course."
+    assert unanswered.replies["candidate"] == {"error": "timed out"}
+    (feedback,) = lost.feedback
+    assert (feedback.metric, feedback.passed) == ("tool_call_correct", False)
+    assert feedback.rationale == (
+        "baseline passed: correct\ncandidate failed: wrong_arguments\n- amount: 12.5\n- order: missing"
+    )
+    assert gained.feedback[0].passed and gained.tags["flip"] == "better"
+
+
+def test_flipped_turns_are_traces_of_the_run_with_feedback_and_links(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "flips.jsonl").write_text(json.dumps(_flip("late#3", "pass_to_fail")))
+    traces = _traced()
+    made = decision() | {"worst_flips": [{"turn_id": "late#3", "metrics": ["tool_call_correct"], "critical": True}]}
+    tracker = Tracker("quant-gate/demo", "traced", uri)
+    tracker.start()
+    tracker.decision(made, [tmp_path / "flips.jsonl"], traces)
+    assert tracker.finish() is None
+
+    client = _client(uri)
+    experiment = client.get_experiment_by_name("quant-gate/demo").experiment_id
+    found = client.search_traces([experiment], run_id=tracker.run_id)
+    shown = {trace.info.client_request_id: trace for trace in found}
+    assert set(shown) == {"late#3", "b#1", "a#1"}
+    lost = shown["late#3"]
+    assert lost.info.trace_id == traces[0].id
+    assert (lost.info.tags["flip"], lost.info.tags["critical"]) == ("worse", "true")
+    assert lost.info.request_preview == "Refund 12.50 please"
+    said = {each.name: each for each in lost.info.assessments}
+    assert set(said) == {"tool_call_correct", "behaviour"}
+    assert said["tool_call_correct"].value is False
+    assert "amount: 12.5" in said["tool_call_correct"].rationale
+    assert said["behaviour"].value == "tool_call"
+    spans = {span.name: span for span in lost.data.spans}
+    assert set(spans) == {"both replies", "baseline", "candidate"}
+    assert spans["candidate"].parent_id == spans["both replies"].span_id
+    assert spans["candidate"].inputs["messages"][1]["content"] == "Refund 12.50 please"
+    assert spans["candidate"].outputs["choices"][0]["message"]["content"] == "Of course."
+
+    run = client.get_run(tracker.run_id)
+    link = f"[late#3](#/experiments/{experiment}/traces?selectedEvaluationId={traces[0].id})"
+    assert link in run.data.tags["mlflow.note.content"]
+    table = json.loads((tmp_path / "mlruns" / "artifacts" / tracker.run_id / "artifacts" / "flips.json").read_text())
+    assert table["data"][0][table["columns"].index("trace")] == traces[0].id
