@@ -5,9 +5,9 @@ MODEL ?= demo
 RECIPE ?= fp8-dynamic
 GATE := .venv/bin/quant-gate
 SETUP = $(PYTHON) -m pipeline.environments setup
-export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL RUN
+export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL RUN BY NOTE WAIVE EXPIRES
 
-.PHONY: help setup gate ladder diagnose selftest test test-fast lint ui clean benchmarks
+.PHONY: help setup gate ladder diagnose selftest signoff test test-fast lint ui clean benchmarks
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -40,6 +40,11 @@ diagnose: ## after a REJECT: which parts of RECIPE's candidate hurt, and the rec
 selftest: ## inject known faults into the gate and measure its error rates; FULL=1 spoils real candidates too
 	@$(SETUP) $$([ "$$FULL" = 1 ] || echo pipeline)
 	@$(GATE) selftest $$([ "$$FULL" != 1 ] || echo --full)
+
+signoff: ## sign RUN (default: the newest) off: BY=name NOTE=text [WAIVE=reason EXPIRES=date]
+	@$(SETUP) pipeline
+	@$(GATE) signoff "$${RUN:-latest}" --by "$$BY" --note "$$NOTE" \
+	  $${WAIVE:+--waive "$$WAIVE"} $${EXPIRES:+--expires "$$EXPIRES"}
 
 test: test-fast ## all tests: unit tests first, then those with the real engine
 	.venv/bin/pytest tests/integration

@@ -45,9 +45,11 @@ from pipeline.reporting.ladder.table import ladder_table, ladder_view
 from pipeline.reporting.live import LiveProgress
 from pipeline.request import Request
 from pipeline.runner import run
+from pipeline.secrets import scrubbed
 from pipeline.selftest.report import view as selftest_view
 from pipeline.selftest.run import selftest
 from pipeline.serving.server import Server
+from pipeline.signoff.commands import register as register_signoff
 from pipeline.stages import inspect
 from pipeline.store import Store
 from pipeline.tracking import tracking_uri, ui_address, ui_command_line
@@ -60,6 +62,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(golden_app, name="golden")
+register_signoff(app)
 register_plan(app)
 
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
@@ -405,7 +408,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _complain(error: GateError) -> int:
     console = _console(stderr=True)
-    console.print(Text.assemble(("error:", "bold red"), " ", error.message), soft_wrap=True)
+    console.print(Text.assemble(("error:", "bold red"), " ", scrubbed(error.message)), soft_wrap=True)
     if error.remedy:
         console.print(Text.assemble(("remedy:", "bold"), " ", error.remedy), soft_wrap=True)
     return error.exit_code

@@ -15,7 +15,8 @@
     │   ├── ServerError                    the engine did not start, died or answered nonsense
     │   ├── ReplayError                    turns could not be answered
     │   ├── DiskSpaceError                 not enough room
-    │   └── RecordError                    a kept record is unreadable or was altered
+    │   ├── RecordError                    a kept record is unreadable or was altered
+    │   └── SignoffError                   a release must not be signed off or moved
     └── Interrupted               exit 130 Ctrl-C or SIGTERM
 
 A verdict is not an error: its exit codes are in :data:`VERDICT_EXIT_CODES`.
@@ -111,6 +112,10 @@ class DiskSpaceError(StageError):
 
 class RecordError(StageError):
     """A kept record is unreadable or was altered."""
+
+
+class SignoffError(StageError):
+    """A release must not be signed off, or the champion not be moved."""
 
 
 class Interrupted(GateError):

@@ -16,6 +16,7 @@ from pipeline import golden as golden_sets
 from pipeline.errors import GoldenSetError
 from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext
 from pipeline.golden import GoldenSet
+from pipeline.golden.private import demand_no_private_data
 from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
 from pipeline.processes import supervised
@@ -25,6 +26,7 @@ from pipeline.quantizers.checkpoint import Checkpoint, read_template
 from pipeline.quantizers.hardware import demand_engine, demand_servable
 from pipeline.reporting import RunFacts
 from pipeline.request import Request, default_policy
+from pipeline.secrets import scrubbed
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.serving.server import Server
 from pipeline.settings import (
@@ -78,6 +80,7 @@ class Gate:
             self.golden = golden_sets.select(self.golden, self.policy.sample)
         if not self.golden.turns:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
+        demand_no_private_data(self.golden.turns, scrubbed(request.golden))
         self._seconds: dict[str, float] = {}
         """What each stage took when its output was made."""
         self._replays: dict[Side, tuple[StageOutput, ...]] = {}

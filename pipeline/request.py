@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.quantizers import embedded
+from pipeline.secrets import scrubbed
 from pipeline.settings import CONFIGS, PROJECT_ROOT
 
 CALIBRATION = PROJECT_ROOT / "golden_sets" / "calibration"
@@ -28,7 +29,7 @@ class Request:
 
     @property
     def command(self) -> str:
-        """The shell command that repeats this run."""
+        """The shell command that repeats this run, without secrets that a URL may hold."""
         default = Request()
         words = ["quant-gate", "run", "--model", self.model, "--recipe", self.recipe]
         if self.golden != default.golden:
@@ -41,7 +42,7 @@ class Request:
             words.append("--explore")
         if self.calibration != default.calibration:
             words += ["--calibration", self.calibration]
-        return shlex.join(words)
+        return scrubbed(shlex.join(words))
 
 
 def default_policy(model: str) -> Path:

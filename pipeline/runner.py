@@ -7,13 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pipeline.bundle import gathering
+from pipeline.bundle.layout import EVIDENCE_FILE
 from pipeline.errors import Verdict
 from pipeline.evidence.record import read_decision
 from pipeline.gate import Gate
 from pipeline.progress import Progress
 from pipeline.reporting import RunFacts
 from pipeline.request import Request
-from pipeline.runs import keep, slug
+from pipeline.runs import KeptRun, keep, slug, write_kept_run
+from pipeline.secrets import scrubbed
 from pipeline.stages.traces import flipped
 from pipeline.store import Store
 from pipeline.tracking import Tracker
@@ -51,13 +54,13 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
             tracker.dataset(
                 gate.golden.name,
                 gate.golden.digest,
-                request.golden,
+                scrubbed(request.golden),
                 {"turns": len(gate.golden.turns), "scenarios": gate.golden.scenarios, **gate.golden.slice_counts},
             )
             gate.measure()
         decision_dir, report_dir = gate.decision.path, gate.report.path
         decision = read_decision(decision_dir / "decision.json")
-        directory = keep(store, name, decision_dir, report_dir)
+        directory = keep(store, name, decision_dir, report_dir, gathering.run(gate).path)
         tracker.decision(
             decision,
             [directory / file for file in TRACKED],
@@ -67,6 +70,11 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
         tracker.finish(error)
         raise
     problem = tracker.finish()
+    candidate = None if gate.settled else str(gate.candidate.path)
+    write_kept_run(
+        directory,
+        KeptRun(request.model, gate.recipe.name, request.command, candidate, tracker.experiment, tracker.run_id),
+    )
     facts = RunFacts(request.model, request.recipe, request.command)
     facts = replace(
         facts,

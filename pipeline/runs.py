@@ -4,12 +4,64 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline.errors import RecordError
+from pipeline.errors import RecordError, UsageError
 from pipeline.evidence.record import DECISION_FILE, read_decision
 from pipeline.store import STAGE_FILE, Store
+
+RUN_FILE = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """Where to find what belongs to a kept run. No verdict depends on it.
+
+    :ivar candidate: directory of the candidate's checkpoint on the machine of the run; None where none was made.
+    :ivar experiment: MLflow's, where the run is recorded as ``mlflow_run``; None where it could not be.
+    """
+
+    model: str
+    recipe: str
+    command: str
+    candidate: str | None
+    experiment: str
+    mlflow_run: str | None
+
+
+def write_kept_run(directory: Path, run: KeptRun) -> None:
+    """Write ``run.json`` beside the record."""
+    (directory / RUN_FILE).write_text(json.dumps(asdict(run), indent=1) + "\n", encoding="utf-8")
+
+
+def read_kept_run(directory: Path) -> KeptRun:
+    """Read ``run.json``.
+
+    :raises RecordError: it is missing or damaged.
+    """
+    try:
+        return KeptRun(**json.loads((directory / RUN_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise RecordError(f"{directory / RUN_FILE}: cannot be read: {error}", "Run the gate again.") from error
+
+
+def find_run(store: Store, name: str) -> Path:
+    """The directory of a kept run, by its name (``latest``: the newest) or its path.
+
+    :raises UsageError: there is none; the newest ones are named.
+    """
+    runs = store.root / "runs"
+    for directory in (runs / name, Path(name)):
+        if (directory / DECISION_FILE).is_file():
+            return directory.resolve()
+    known = sorted((path.parent.name for path in runs.glob(f"[!.]*/{RUN_FILE}")), reverse=True)
+    newest = [run for run in known if run != "latest"][:3]
+    raise UsageError(
+        f"no run {name!r} in {runs}", f"Newest runs: {', '.join(newest)}." if newest else "Run `make gate` first."
+    )
 
 
 def keep(store: Store, name: str, *outputs: Path) -> Path:

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 import evaluators
 from pipeline.errors import RecipeError, SettingsError
+from pipeline.secrets import find_secret
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT_ROOT / "configs"
+
+_SECRET_FLAGS = ("--api-key", "--hf-token", "--ssl-keyfile-password")
+"""Flags of the engine whose values are secrets. Each has an environment variable or is of no use here."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Names = Annotated[tuple[str, ...], Field(strict=False)]  # YAML has lists only
@@ -162,6 +166,17 @@ class ServingSettings(_Facts):
     cpu_kv_cache_gib: int = Field(2, ge=1, description="KV cache on a machine without GPU, GiB")
     startup_timeout_s: float = Field(900, gt=0)
     extra_args: Names = Field((), description="further engine flags, passed as they are")
+
+    @field_validator("extra_args")
+    @classmethod
+    def _no_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        words = [word.partition("=")[0] for word in value]
+        if secret := [word for word in words if word in _SECRET_FLAGS] or list(filter(find_secret, value)):
+            raise ValueError(
+                "flags are kept in records, logs and reports, which are no place for a secret"
+                + (f": {secret[0]}" if secret[0] in _SECRET_FLAGS else "")
+            )
+        return value
 
 
 # --- configs/recipes/*.yaml --------------------------------------------------------------------

@@ -21,8 +21,8 @@ from typing import Any
 
 import phonenumbers
 
-_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
-_CARD = re.compile(r"(?<![\w.,-])\d(?:[ -]?\d){12,18}(?![\w-])")
+EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}")
+CARD = re.compile(r"(?<![\w.,-])\d(?:[ -]?\d){12,18}(?![\w-])")
 _TOKEN = re.compile(r"(?<![\w.,@])#?[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*(?![\w@]|[.,]\d)")
 _DATE_OR_TIME = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:T\d{2,6}Z?)?|\d{1,2}-\d{1,2}-\d{4}|(?:19|20)\d{2}(?:(?:0\d|1[0-2])[0-3]\d)?"
@@ -73,8 +73,8 @@ def _find(text: str, region: str) -> Iterator[tuple[str, str]]:
     """(kind, value) of everything personal in a text; what is found first is not looked at again."""
     rest = text
     for kind, values in (
-        ("email", _EMAIL.findall),
-        ("card", lambda t: [m for m in _CARD.findall(t) if luhn_valid(m)]),
+        ("email", EMAIL.findall),
+        ("card", lambda t: [m for m in CARD.findall(t) if luhn_valid(m)]),
         ("phone", lambda t: _phones(t, region)),
         ("id", lambda t: [m for m in _TOKEN.findall(t) if _looks_like_id(m)]),
     ):

@@ -26,6 +26,7 @@ from pipeline.digests import digest_of
 from pipeline.errors import ReplayError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress, Silent
+from pipeline.secrets import scrubbed
 from pipeline.serving import canary
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.records import write_records
@@ -198,4 +199,5 @@ def _replay(
     told = {**plan.facts(), "identity": plan.identity(), "running": facts, **answered}
     engine = json.dumps(told, indent=1, sort_keys=True)
     (directory / ENGINE).write_text(engine + "\n", encoding="utf-8")
-    shutil.copyfile(server.log, directory / LOG)
+    log = server.log.read_text(encoding="utf-8", errors="replace")
+    (directory / LOG).write_text(scrubbed(log), encoding="utf-8")

@@ -18,13 +18,17 @@ import pytest
 import evaluators
 from evaluators.turn import Reply, ToolCall, Turn
 from pipeline import gate
+from pipeline.bundle.gathering import checkpoint_digest
+from pipeline.digests import file_digest
 from pipeline.golden import GoldenSet
 from pipeline.inspection import Finding
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.records import Record
-from pipeline.settings import Recipe
+from pipeline.serving.replay import build_request, request_digest
+from pipeline.settings import Recipe, Sampling
+from pipeline.stages.serve_replay import repeat_sampling
 from pipeline.store import StageOutput, Store
 
 TURNS = 90
@@ -85,6 +89,15 @@ def always(number: int) -> bool:
     return True
 
 
+def write_checkpoint(path: Path, name: str, weight_bytes: int) -> str:
+    """A directory with the files of a checkpoint, of which nothing but digests is looked at; returns its digest."""
+    path.mkdir(parents=True, exist_ok=True)
+    contents = {"config.json": b"{}", "model.safetensors": (name.encode() * weight_bytes)[:weight_bytes]}
+    for file, content in contents.items():
+        (path / file).write_bytes(content)
+    return checkpoint_digest({file: {"sha256": file_digest(path / file)} for file in contents})
+
+
 @dataclass
 class FakeMachine:
     """Stands for resolve, quantize, the engine and its plan; notes what was really done."""
@@ -93,7 +106,10 @@ class FakeMachine:
     candidate: Answer = always
     repeat: Answer | None = None
     """The baseline replayed again; None: as before."""
-    candidate_digest: str = "ca" * 32
+    candidate_name: str = "candidate"
+    """Another name makes another candidate."""
+    candidate_digest: str = ""
+    """That of the candidate made last."""
     saved: float = 0.4
     overlap: bool = True
     template_of_candidate: str = "same"
@@ -127,7 +143,9 @@ class FakeMachine:
         self, store: Store, model: str, progress: Progress, download: object, template: Path | None = None
     ) -> Checkpoint:
         self._do("resolve")
-        return Checkpoint(store.root, model, None, "ba" * 32, 1000, "FakeForCausalLM", "template")
+        path = store.root / "fake-baseline"
+        digest = write_checkpoint(path, "baseline", 1000)
+        return Checkpoint(path, model, None, digest, 1000, "FakeForCausalLM", "template")
 
     def plan(self, serving: object, store: Store) -> EnginePlan:
         self._do("plan")
@@ -155,14 +173,17 @@ class FakeMachine:
         golden: GoldenSet,
         progress: Progress,
     ) -> tuple[StageOutput, Checkpoint]:
+        weight_bytes = round(checkpoint.weight_bytes * (1 - self.saved))
+
         def build(directory: Path) -> None:
             self.done.append("quantize")
             self._do("quantize")
 
         output = store.make("quantize", {"checkpoint": checkpoint.digest, "recipe": recipe.name}, build)
-        weight_bytes = round(checkpoint.weight_bytes * (1 - self.saved))
+        path = store.root / f"fake-{self.candidate_name}"
+        self.candidate_digest = write_checkpoint(path, self.candidate_name, weight_bytes)
         return output, Checkpoint(
-            output.path, "fake", None, self.candidate_digest, weight_bytes, "FakeForCausalLM", "template"
+            path, "fake", None, self.candidate_digest, weight_bytes, "FakeForCausalLM", "template"
         )
 
     def inspect(self, store: Store, *, candidate: Checkpoint, **settings: Any) -> StageOutput:
@@ -186,6 +207,7 @@ class FakeMachine:
         repeats: int,
         looks: Sequence[GoldenSet],
         stop: Callable[[int, StageOutput], bool],
+        sampling: Sampling,
         **settings: Any,
     ) -> tuple[StageOutput, ...]:
         side = label.removeprefix("replay ")
@@ -196,11 +218,12 @@ class FakeMachine:
         tokens = self.canary if side == "candidate" else FakeMachine.canary
         engine["canary"] = {"short": {"tokens": list(tokens), "finite": True}}
 
-        def build(part: GoldenSet, name: str, answer: Answer, directory: Path) -> None:
+        def build(part: GoldenSet, number: int, name: str, answer: Answer, directory: Path) -> None:
             self.done.append(f"start {name}")
             self._do(name)
             numbers = {turn.id: number for number, turn in enumerate(golden.turns)}
-            lines = [_record(turn, answer(numbers[turn.id]), prompt).line() for turn in part.turns]
+            drawn = repeat_sampling(sampling, number)
+            lines = [_record(turn, drawn, answer(numbers[turn.id]), prompt).line() for turn in part.turns]
             (directory / "replies.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             log = self.warning if name == "candidate" else ""
             (directory / "server.log").write_text(log, encoding="utf-8")
@@ -209,7 +232,7 @@ class FakeMachine:
 
         def make(part: GoldenSet, number: int, name: str, answer: Answer) -> StageOutput:
             inputs = {"checkpoint": checkpoint_digest, "golden": part.digest, "repeat": number}
-            return store.make("replay", inputs, partial(build, part, name, answer), resumable=True)
+            return store.make("replay", inputs, partial(build, part, number, name, answer), resumable=True)
 
         for number, part in enumerate(looks, 1):
             output = make(part, 0, f"look {number}", answers[side])
@@ -220,10 +243,11 @@ class FakeMachine:
         return tuple(make(golden, number, name, answer) for number, (name, answer) in enumerate(replays))
 
 
-def _record(turn: Turn, right: bool, prompt: str) -> Record:
+def _record(turn: Turn, sampling: Sampling, right: bool, prompt: str) -> Record:
     order = str(turn.messages[-1]["content"]).split()[-1]
     if right:
         reply = Reply(turn.id, tool_calls=(ToolCall("get_order", json.dumps({"order_id": order})),))
     else:
         reply = Reply(turn.id, content="Which order is it?", finish_reason="stop", completion_tokens=5)
-    return Record(turn.id, "request", reply, f"{prompt} {turn.id}", 20, 0.1, 1)
+    digest = request_digest(build_request(turn, sampling))
+    return Record(turn.id, digest, reply, f"{prompt} {turn.id}", 20, 0.1, 1)

@@ -42,6 +42,8 @@ class FakeLadder(FakeMachine):
         """Answers on the set that confirms."""
         self.broken: dict[str, BaseException] = {}
         self.made: list[str] = []
+        self.recipes: dict[str, str] = {}
+        """Recipe of each candidate by its digest."""
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         super().install(monkeypatch)
@@ -60,14 +62,15 @@ class FakeLadder(FakeMachine):
         if error := self.broken.get(recipe.name):
             raise error
         self.saved = 1 - BYTES[recipe.name] / checkpoint.weight_bytes
-        self.candidate_digest = digest_of(recipe.name)
-        return super().quantize(store, checkpoint, recipe, *more, **named)
+        self.candidate_name = recipe.name
+        output, candidate = super().quantize(store, checkpoint, recipe, *more, **named)
+        self.recipes[candidate.digest] = recipe.name
+        return output, candidate
 
     def replay(self, store: Store, **named: Any) -> tuple[StageOutput, ...]:
         answers = self.later if "second" in str(named["golden"].root) else self.answers
-        for recipe in BYTES:
-            if named["checkpoint_digest"] == digest_of(recipe):
-                self.candidate = answers.get(recipe, always)
+        if recipe := self.recipes.get(named["checkpoint_digest"]):
+            self.candidate = answers.get(recipe, always)
         return super().replay(store, **named)
 
 
@@ -103,9 +106,9 @@ def climbing(golden: str, store: Store, tmp_path: Path, monkeypatch: pytest.Monk
     return climb_
 
 
-def quantize_key(recipe: str) -> str:
+def quantize_key(recipe: str, baseline: str) -> str:
     """The key of a fake candidate's stage output."""
-    return digest_of({"checkpoint": "ba" * 32, "recipe": recipe})[:16]
+    return digest_of({"checkpoint": baseline, "recipe": recipe})[:16]
 
 
 def states(record: LadderRecord) -> dict[str, str]:
@@ -349,7 +352,9 @@ def test_the_figures_are_those_of_the_candidates_records(climbing: Climb, store:
     worst = min((row["lower"] + row["margin"], row["metric"]) for row in decision["metrics"] if row["gating"])
     assert judged.worst is not None and judged.worst.headroom == pytest.approx(worst[0])
     assert (judged.worst.metric, judged.flips) == ("tool_call_correct", (9, 0))
-    (made,) = (store.root / "stages" / "quantize").glob(f"{quantize_key('int4-awq')}/stage.json")
+    (made,) = (store.root / "stages" / "quantize").glob(
+        f"{quantize_key('int4-awq', decision['baseline']['digest'])}/stage.json"
+    )
     assert judged.quantize_s == round(json.loads(made.read_text(encoding="utf-8"))["seconds"], 1)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_fakes import DEAD_SERVER, TURNS, FakeMachine, always, write_golden, write_policy
+from gate_fakes import DEAD_SERVER, TURNS, FakeMachine, always, write_checkpoint, write_golden, write_policy
 
 from pipeline import cli, gate, processes, runner, runs
 from pipeline.errors import (
@@ -96,7 +96,7 @@ def test_each_verdict_has_its_exit_code_record_and_report(
     assert (record["verdict"], record["exit_code"]) == (verdict, CODES[verdict])
     assert record == result.decision
     assert {path.name for path in result.directory.iterdir()} == {
-        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md"),
+        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md", "evidence.tar.zst", "run.json"),
         *("review.md", "junit.xml"),
     }
     assert (result.directory / "summary.txt").read_text(encoding="utf-8").startswith(verdict)
@@ -105,8 +105,9 @@ def test_each_verdict_has_its_exit_code_record_and_report(
 
 def test_the_record_says_what_was_compared(machine: FakeMachine, request_: Request, store: Store) -> None:
     record = run_gate(request_, store).decision
-    assert record["baseline"] == {"digest": "ba" * 32, "revision": None, "source": "some/model", "weight_bytes": 1000}
-    assert (record["candidate"]["digest"], record["candidate"]["weight_bytes"]) == ("ca" * 32, 600)
+    digest = write_checkpoint(store.root / "the same", "baseline", 1000)
+    assert record["baseline"] == {"digest": digest, "revision": None, "source": "some/model", "weight_bytes": 1000}
+    assert (record["candidate"]["digest"], record["candidate"]["weight_bytes"]) == (machine.candidate_digest, 600)
     assert record["candidate"]["recipe"]["name"] == "fp8-dynamic"
     assert (record["engine"]["version"], record["golden_set"]["turns"]) == ("9.9.9", TURNS)
     assert {"baseline_replies", "candidate_replies"} <= set(record["inputs"])
@@ -193,7 +194,7 @@ def test_a_baseline_that_differs_from_itself_too_often_is_no_yardstick(
 def test_another_candidate_shares_the_baselines_replays(machine: FakeMachine, request_: Request, store: Store) -> None:
     run_gate(request_, store)
     machine.done.clear()
-    machine.candidate_digest = "cb" * 32
+    machine.candidate_name = "another"
     run_gate(replace(request_, recipe="int8-w8a8"), store)
     assert sorted(machine.done) == ["end candidate", "quantize", "start candidate"]
 
@@ -264,7 +265,7 @@ def test_a_set_too_small_to_decide_stops_the_run_before_anything_is_spent(
     assert (record["candidate"]["digest"], record["candidate"]["weight_bytes"]) == (None, None)
     assert record["accounting"] == {"turns": 0, "baseline_scored": 0, "candidate_scored": 0}
     assert {path.name for path in result.directory.iterdir()} == {
-        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md"),
+        *("decision.json", "flips.jsonl", "report.html", "summary.txt", "summary.md", "evidence.tar.zst", "run.json"),
         *("review.md", "junit.xml"),
     }
     shown = " ".join((result.directory / "summary.txt").read_text(encoding="utf-8").split())

@@ -1,0 +1,150 @@
+"""Planted secrets and customer data, searched for in all that a run, its bundle, its sign-off and MLflow leave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gate_fakes import FakeMachine, write_golden, write_policy
+
+from pipeline import cli
+from pipeline.bundle.layout import EVIDENCE_FILE
+from pipeline.bundle.verifying import opened
+from pipeline.errors import GoldenSetError, SettingsError
+from pipeline.golden.importers import Imported, Options, import_transcripts
+from pipeline.progress import Silent
+from pipeline.request import Request
+from pipeline.runner import run
+from pipeline.secrets import REMOVED, find_secret, scrubbed
+from pipeline.settings import load_serving
+from pipeline.signoff.keys import PASSWORD
+from pipeline.store import Store
+
+# Put together here, so that no scanner of this repository takes them for real ones.
+HUB, BASIC, PASSPHRASE = "hf_" + "Pl4nted" * 6, "planted-" + "basic-auth-77", "planted-" + "pass-phrase-12"
+FORMS = {
+    "AWS": "AKIA" + "PLANTED0PLANTED0",
+    "GitHub": "ghp_" + "planted0" * 5,
+    "GitLab": "glpat-" + "planted0planted0planted0",
+    "Hugging Face": HUB,
+    "API": "sk-" + "planted0planted0planted0",
+    "Slack": "xoxb-" + "0123456789-planted",
+    "Google": "AIza" + "planted" * 5,
+    "web token": "eyJ" + "planted0plant" + ".eyJ" + "planted0plant" + "." + "planted0plant",
+    "private key": "-----BEGIN EC PRIVATE " + "KEY-----\nMHcCAQ\n-----END EC PRIVATE " + "KEY-----",
+    "password": "s3://ada:" + BASIC + "@bucket/set",
+    "signature": "https://shop.example/set.jsonl?X-Amz-Signature=" + "planted0123",
+    "Bearer": "Authorization: Bearer " + "planted0planted0planted0",
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_found_and_taken_out(name: str) -> None:
+    text = f"before {FORMS[name]} after"
+    assert find_secret(text)
+    left = scrubbed(text)
+    assert "planted" not in left.lower() and "MHcCAQ" not in left
+    assert REMOVED in left and left.startswith("before") and left.endswith("after")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Your order A-104 ships on 2026-05-01.", "https://shop.example/orders?id=12", "ada@example.com", "sk-1", "a: b@c"],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    assert find_secret(text) is None and scrubbed(text) == text
+
+
+def test_nothing_that_is_left_behind_holds_a_planted_secret(
+    tmp_path: Path, mlflow_store: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", HUB)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", BASIC)
+    monkeypatch.setenv(PASSWORD, PASSPHRASE)
+    monkeypatch.setenv("QUANT_GATE_KEYS", str(tmp_path / "keys"))
+    monkeypatch.setenv("QUANT_GATE_HOME", str(tmp_path / "home"))
+    golden, policy = write_golden(tmp_path / "orders"), write_policy(tmp_path / "gate.yaml")
+    FakeMachine().install(monkeypatch)
+
+    def command(*words: str) -> int | str | None:
+        monkeypatch.setattr("sys.argv", ["quant-gate", *words])
+        with pytest.raises(SystemExit) as ending:
+            cli.main()
+        return ending.value.code
+
+    words = ("--model", "some/model", "--golden", str(golden), "--policy", str(policy))
+    assert command("keys", "new", "--password") == 0
+    assert command("run", *words) == 0
+    assert command("signoff", "--by", "Ada", "--note", "fine") == 0
+    assert command("bundle", "--output", str(tmp_path / "sent.tar.zst")) == 0
+    assert command("verify", str(tmp_path / "sent.tar.zst")) == 0
+    assert command("run", "--model", f"https://ada:{BASIC}@hub.example/model", *words[2:]) != 1
+    shown = capfd.readouterr()
+    left = {"stdout": shown.out, "stderr": shown.err}
+    files = [path for part in ("home", "mlruns") for path in (tmp_path / part).rglob("*") if path.is_file()]
+    assert len(files) > 20 and any(path.name == EVIDENCE_FILE for path in files)
+    left |= {str(path): path.read_bytes().decode("latin-1") for path in files}
+    with opened(tmp_path / "sent.tar.zst") as root:
+        left |= {f"bundle {p.name}": p.read_text("latin-1") for p in root.rglob("*") if p.is_file()}
+    key = (tmp_path / "keys" / "signing.key").read_text("utf-8")
+    for secret in (HUB, BASIC, PASSPHRASE, key.splitlines()[1]):
+        assert [name for name, text in left.items() if secret in text] == []
+
+
+@pytest.mark.parametrize("flags", [["--api-key", "x"], ["--api-key=x"], ["--x", HUB]])
+def test_the_engines_flags_are_no_place_for_a_key(flags: list[str], tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(f"extra_args: {json.dumps(flags)}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match="no place for a secret") as caught:
+        load_serving(str(tmp_path / "own.yaml"))
+    assert HUB not in caught.value.message
+
+
+# --- customer data -----------------------------------------------------------------------------
+
+CARD, ADDRESS = "4929 1234 5678 9015", "mara.lindqvist@post.se"
+"""Of nobody; the card's last digit was computed by hand after Luhn."""
+PRIVATE = {"a payment card number": f"my card is {CARD}", "an e-mail address": f"write to {ADDRESS}"}
+
+
+def plant(root: Path, text: str) -> None:
+    path = root / "transcripts" / "orders.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    value: dict[str, Any] = json.loads(lines[3])
+    value["messages"][0]["content"] += f", {text}"
+    lines[3] = json.dumps(value)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", PRIVATE)
+def test_customer_data_stops_a_run_before_anything_is_sent_or_kept(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden, policy = write_golden(tmp_path / "orders"), write_policy(tmp_path / "gate.yaml")
+    plant(golden, PRIVATE[kind])
+    machine = FakeMachine()
+    machine.install(monkeypatch)
+    with pytest.raises(GoldenSetError, match=f"order-003#1 holds {kind}") as caught:
+        run(Request("some/model", golden=str(golden), policy=policy), Store(tmp_path / "home"), Silent())
+    assert CARD not in caught.value.message and ADDRESS not in caught.value.message
+    assert machine.done == [] and not (tmp_path / "home" / "runs").exists()
+
+
+def test_what_redaction_writes_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log.jsonl"
+    said = " and ".join(PRIVATE.values())
+    log.write_text(
+        json.dumps({"messages": [{"role": "user", "content": said}, {"role": "assistant", "content": "Ok."}]})
+    )
+    (result,) = import_transcripts("openai", [log], Options(), redacted=True)
+    assert isinstance(result, Imported)
+    text = json.dumps(result.data)
+    assert CARD not in text and ADDRESS not in text
+    golden, policy = write_golden(tmp_path / "orders"), write_policy(tmp_path / "gate.yaml")
+    plant(golden, "my card is 4000 0012 3456 7899 and write to person1@example.com")
+    FakeMachine().install(monkeypatch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert (
+        run(Request("some/model", golden=str(golden), policy=policy), Store(tmp_path / "home"), Silent()).exit_code == 0
+    )

@@ -1,0 +1,337 @@
+"""Sign-off: what is signed verifies, what was not accepted becomes no champion, and a waiver stays one."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pipeline.bundle.archive import pack
+from pipeline.bundle.verifying import opened
+from pipeline.errors import SignoffError, UsageError, Verdict
+from pipeline.signoff import checking, releasing
+from pipeline.signoff.attestation import RESULT_TYPE, Waiver
+from pipeline.signoff.checking import check
+from pipeline.signoff.keys import PASSWORD, SigningKey, load_key, new_keys, public_keys
+from pipeline.signoff.releasing import attest, roll_back, sign_off
+from pipeline.tracking.registry import CHAMPION, ROLLBACK, WAIVED, Registry
+
+Gated = Callable[..., Path]
+NAME = "some-model-quantized"
+LATER = date(2999, 12, 31)
+
+
+def bad(number: int) -> bool:
+    return number % 2 > 0
+
+
+def weak(number: int) -> bool:
+    return number < 6
+
+
+def told(path: Path, keys: dict[Path, Any], **how: Any) -> str:
+    return "\n".join(map(str, check(path, keys, **how).verification.differences))
+
+
+def export(directory: Path, target: Path) -> Path:
+    with opened(directory) as root:
+        pack(root, target)
+    return target
+
+
+def accept(directory: Path, key: SigningKey, trusted: dict[Path, Any], note: str = "looks good") -> releasing.Released:
+    return sign_off(directory, key, trusted, by="Ada", note=note)
+
+
+# --- keys --------------------------------------------------------------------------------------
+
+
+def test_keys_are_made_once_and_the_private_one_is_for_its_owner_alone(tmp_path: Path) -> None:
+    private, public = new_keys(tmp_path / "keys", None)
+    assert private.stat().st_mode & 0o777 == 0o600
+    assert public.read_text().startswith("-----BEGIN PUBLIC KEY-----")
+    with pytest.raises(UsageError, match="there is a key already"):
+        new_keys(tmp_path / "keys", None)
+    private.chmod(0o644)
+    with pytest.raises(UsageError, match="other users"):
+        load_key(private, lambda: None)
+
+
+def test_a_key_with_a_password_opens_with_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PASSWORD, raising=False)
+    private, _ = new_keys(tmp_path, "correct horse")
+    assert load_key(private, lambda: "correct horse").id
+    with pytest.raises(UsageError, match="cannot be opened"):
+        load_key(private, lambda: "battery staple")
+    with pytest.raises(UsageError, match="has a password"):
+        load_key(private, lambda: None)
+    monkeypatch.setenv(PASSWORD, "correct horse")
+    assert load_key(private, lambda: pytest.fail("asked")).id
+
+
+# --- attestation -------------------------------------------------------------------------------
+
+
+def test_the_verdict_is_an_in_toto_test_result_about_the_candidates_files(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any]
+) -> None:
+    directory = gated()
+    attest(directory, key)
+    envelope = json.loads((directory / "attestations" / "verdict.dsse.json").read_text("utf-8"))
+    assert envelope["payloadType"] == "application/vnd.in-toto+json"
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    # https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md and spec/predicates/test-result.md
+    jsonschema.validate(
+        statement,
+        {
+            "required": ["_type", "subject", "predicateType", "predicate"],
+            "properties": {
+                "_type": {"const": "https://in-toto.io/Statement/v1"},
+                "subject": {"minItems": 1, "items": {"required": ["name", "digest"]}},
+                "predicateType": {"const": RESULT_TYPE},
+                "predicate": {
+                    "required": ["result", "configuration"],
+                    "properties": {"result": {"enum": ["PASSED", "WARNED", "FAILED"]}},
+                },
+            },
+        },
+    )
+    assert {subject["name"] for subject in statement["subject"]} == {"config.json", "model.safetensors"}
+    assert statement["predicate"]["result"] == "PASSED"
+    assert statement["predicate"]["passedTests"] == ["tool_call_correct", "free_of_degeneration"]
+    found = check(directory, trusted, demand_signature=True)
+    assert (found.verification.differences, found.attested) == ((), True)
+
+
+def test_a_rejection_is_attested_as_failed(gated: Gated, key: SigningKey, trusted: dict[Path, Any]) -> None:
+    directory = gated(candidate=bad)
+    attest(directory, key)
+    envelope = json.loads((directory / "attestations" / "verdict.dsse.json").read_text("utf-8"))
+    assert json.loads(base64.b64decode(envelope["payload"]))["predicate"]["result"] == "FAILED"
+    assert check(directory, trusted).verification.exit_code == 10
+
+
+def test_what_was_altered_after_signing_is_named(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], tmp_path: Path
+) -> None:
+    directory = gated()
+    attest(directory, key)
+    path = directory / "attestations" / "verdict.dsse.json"
+    whole = json.loads(path.read_text("utf-8"))
+    statement = json.loads(base64.b64decode(whole["payload"]))
+    statement["predicate"]["passedTests"] = []
+    path.write_text(json.dumps({**whole, "payload": base64.b64encode(json.dumps(statement).encode()).decode()}))
+    assert "no trusted key has signed this" in told(directory, trusted)
+    path.write_text(json.dumps(whole))
+    other = public_keys([new_keys(tmp_path / "other", None)[1]])
+    assert "no trusted key has signed this" in told(directory, other)
+    assert "no key is trusted" in told(directory, {})
+    path.unlink()
+    assert "the verdict is not signed" in told(directory, trusted, demand_signature=True)
+    assert told(directory, trusted) == ""
+
+
+def test_a_signature_belongs_to_one_evidence(gated: Gated, key: SigningKey, trusted: dict[Path, Any]) -> None:
+    one, other = gated(), gated("another")
+    attest(one, key)
+    shutil.copytree(one / "attestations", other / "attestations")
+    found = told(other, trusted)
+    assert "is not about these candidate's files" in found and "is not about this evidence" in found
+
+
+def test_weights_are_bound_byte_by_byte(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], tmp_path: Path
+) -> None:
+    from model_signing import verifying  # the library that others will check with
+
+    directory = gated()
+    attest(directory, key)
+    weights = tmp_path / "home" / "fake-candidate"
+    signature = directory / "attestations" / "model.sig"
+    public = next(iter(trusted))
+    verifying.Config().use_elliptic_key_verifier(public_key=public).verify(weights, signature)
+    assert told(directory, trusted, weights=weights) == ""
+    (weights / "added.txt").write_text("x")
+    assert "added.txt" in told(directory, trusted, weights=weights)
+    (weights / "added.txt").unlink()
+    content = (weights / "model.safetensors").read_bytes()
+    (weights / "model.safetensors").write_bytes(content[:-1] + b"!")
+    assert "model.safetensors: is not the file that was measured" in told(directory, trusted, weights=weights)
+
+
+# --- sign-off ----------------------------------------------------------------------------------
+
+
+def test_an_accepted_run_becomes_champion_and_the_one_before_it_the_rollback(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str, tmp_path: Path
+) -> None:
+    one, two = gated(), gated("another")
+    first, second = accept(one, key, trusted), accept(two, key, trusted, "smaller")
+    assert (first.name, first.aliases) == (NAME, {CHAMPION: first.version})
+    assert second.aliases == {CHAMPION: second.version, ROLLBACK: first.version}
+    registry = Registry()
+    tags = registry.tags(NAME, second.version)
+    assert (tags["verdict"], tags["waiver"], tags["run"], tags["note"]) == ("ACCEPT", "", two.name, "smaller")
+    assert tags["signoff"].startswith("signed off by Ada on ")
+    found = check(two, trusted)
+    assert found.signoff == second.signoff and found.verification.exit_code == 0
+    back = roll_back("some/model", trusted, by="Bo", note="pager")
+    assert back.aliases == {CHAMPION: first.version, ROLLBACK: second.version}
+    assert (registry.aliased(NAME, CHAMPION), registry.aliased(NAME, ROLLBACK)) == (first.version, second.version)
+    moves = [
+        (event["by"], event["aliases"][CHAMPION], event["before"].get(CHAMPION)) for event in registry.history(NAME)
+    ]
+    assert moves == [
+        ("Ada", first.version, None),
+        ("Ada", second.version, first.version),
+        ("Bo", first.version, second.version),
+    ]
+    bundle = export(two, tmp_path / "sent.tar.zst")
+    assert check(bundle, trusted, demand_signature=True).signoff == second.signoff
+
+
+def test_what_is_registered_can_be_fetched_and_verified_by_the_library(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str, tmp_path: Path
+) -> None:
+    from model_signing import hashing, verifying
+
+    from pipeline.tracking import download_model_uri
+
+    accept(gated(), key, trusted)
+    fetched = download_model_uri(f"models:/{NAME}@champion", tmp_path / "fetched")
+    assert (fetched / "model.safetensors").read_bytes() == (
+        tmp_path / "home/fake-candidate/model.safetensors"
+    ).read_bytes()
+    verifier = verifying.Config().use_elliptic_key_verifier(public_key=next(iter(trusted)))
+    verifier.set_hashing_config(hashing.Config().set_ignored_paths(paths=[fetched / "model.sig"]))
+    verifier.verify(fetched, fetched / "model.sig")
+
+
+@pytest.mark.parametrize(("side", "answers", "verdict"), [("candidate", bad, "REJECT"), ("baseline", weak, "INVALID")])
+def test_what_is_not_accepted_is_not_signed_off(
+    side: str, answers: Callable[[int], bool], verdict: str, gated: Gated, key: SigningKey, trusted: dict[Path, Any]
+) -> None:
+    directory = gated(**{side: answers})
+    with pytest.raises(SignoffError, match=f"the verdict is {verdict}"):
+        accept(directory, key, trusted)
+    assert not (directory / "attestations" / "signoff.dsse.json").exists()
+
+
+def test_what_does_not_verify_is_not_signed_off(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], tmp_path: Path
+) -> None:
+    directory = gated(candidate=bad)
+    record = json.loads((directory / "decision.json").read_text("utf-8"))
+    (directory / "decision.json").write_text(json.dumps({**record, "verdict": "ACCEPT", "exit_code": 0}))
+    with pytest.raises(SignoffError, match="does not verify"):
+        accept(directory, key, trusted)
+    good = gated("good")
+    (tmp_path / "home" / "fake-good" / "config.json").write_text('{"edited": 1}')
+    with pytest.raises(SignoffError, match=r"config\.json: is not the file that was measured"):
+        accept(good, key, trusted)
+
+
+# --- waivers -----------------------------------------------------------------------------------
+
+
+def test_a_waiver_is_recorded_as_one_and_makes_no_champion(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, directory = gated(), gated("worse", candidate=bad)
+    first = accept(good, key, trusted)
+    waiver = Waiver("refunds are off until May", LATER)
+    released = sign_off(directory, key, trusted, by="Ada", note="agreed with support", waiver=waiver)
+    assert released.aliases == {WAIVED: released.version}
+    registry = Registry()
+    assert registry.aliased(NAME, CHAMPION) == first.version
+    tags = registry.tags(NAME, released.version)
+    assert (tags["verdict"], tags["waiver"]) == ("REJECT", "waived until 2999-12-31: refunds are off until May")
+    assert json.loads((directory / "decision.json").read_text("utf-8"))["verdict"] == "REJECT"
+    for file in ("report.html", "summary.md", "summary.txt"):
+        text = " ".join((directory / file).read_text("utf-8").split())
+        assert "refunds are off until May" in text and "REJECT" in text
+    found = check(directory, trusted)
+    assert (found.signoff, found.verification.exit_code) == (released.signoff, 10)
+    monkeypatch.setattr(checking, "today", lambda: LATER + timedelta(days=1))
+    assert "The waiver expired on 2999-12-31." in check(directory, trusted).verification.notes
+
+
+@pytest.mark.parametrize(
+    ("answers", "waiver", "error"),
+    [
+        ({"candidate": bad}, Waiver("known", date(2001, 1, 1)), "has no day left"),
+        ({"candidate": bad}, Waiver(" ", LATER), "must not be empty"),
+        ({}, Waiver("known", LATER), "nothing to waive"),
+        ({"baseline": weak}, Waiver("known", LATER), "the verdict is INVALID"),
+    ],
+)
+def test_waivers_that_are_refused(
+    answers: dict[str, Callable[[int], bool]],
+    waiver: Waiver,
+    error: str,
+    gated: Gated,
+    key: SigningKey,
+    trusted: dict[Path, Any],
+) -> None:
+    with pytest.raises((SignoffError, UsageError), match=error):
+        sign_off(gated(**answers), key, trusted, by="Ada", note="n", waiver=waiver)
+
+
+# --- nothing moves the champion to a rejected version ------------------------------------------
+
+
+def test_no_rollback_to_what_was_not_accepted(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str, tmp_path: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    with pytest.raises(SignoffError, match="no version to go back to"):
+        roll_back("some/model", trusted, by="Bo", note="n")
+    good, worse = gated(), gated("worse", candidate=bad)
+    first = accept(good, key, trusted)
+    waived = sign_off(worse, key, trusted, by="Ada", note="n", waiver=Waiver("known", LATER))
+    client = MlflowClient(mlflow_store)
+    # by hand, in the registry's own pages: the alias and even the tags of a rejected version
+    client.set_registered_model_alias(NAME, ROLLBACK, waived.version)
+    client.set_model_version_tag(NAME, waived.version, "verdict", "ACCEPT")
+    client.set_model_version_tag(NAME, waived.version, "waiver", "")
+    with pytest.raises(SignoffError, match="the gate's verdict on it is REJECT"):
+        roll_back("some/model", trusted, by="Bo", note="n")
+    # a version that somebody registered without a sign-off
+    version = client.create_model_version(NAME, f"file://{tmp_path}").version
+    client.set_registered_model_alias(NAME, ROLLBACK, version)
+    with pytest.raises(SignoffError, match="was not signed off"):
+        roll_back("some/model", trusted, by="Bo", note="n")
+    # a sign-off by a key that is not trusted
+    other = public_keys([new_keys(tmp_path / "other", None)[1]])
+    client.set_registered_model_alias(NAME, ROLLBACK, first.version)
+    with pytest.raises(SignoffError, match="no trusted key"):
+        roll_back("some/model", other, by="Bo", note="n")
+    # the sign-off of an accepted version, put over a rejected one
+    run_id = client.get_model_version(NAME, waived.version).run_id
+    client.log_artifact(run_id, str(good / "attestations" / "signoff.dsse.json"), "signoff")
+    client.set_registered_model_alias(NAME, ROLLBACK, waived.version)
+    with pytest.raises(SignoffError, match="about another candidate"):
+        roll_back("some/model", trusted, by="Bo", note="n")
+    assert client.get_model_version_by_alias(NAME, CHAMPION).version == first.version
+
+
+def test_a_registry_that_cannot_be_reached_leaves_no_sign_off(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise SignoffError("the server is gone")
+
+    monkeypatch.setattr(Registry, "add_version", fail)
+    directory = gated()
+    with pytest.raises(SignoffError, match="gone"):
+        accept(directory, key, trusted)
+    assert check(directory, trusted).signoff is None
+    assert Verdict(check(directory, trusted).verification.verdict) is Verdict.ACCEPT
