@@ -63,7 +63,7 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
         directory = keep(store, name, decision_dir, report_dir, gathering.run(gate).path)
         tracker.decision(
             decision,
-            [directory / file for file in TRACKED],
+            [directory / file for file in (*TRACKED, EVIDENCE_FILE)],
             flipped(decision_dir / "flips.jsonl", gate.golden, gate.replies_paths),
         )
     except BaseException as error:
