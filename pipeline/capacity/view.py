@@ -43,16 +43,15 @@ def _model(plan: MemoryPlan) -> Text:
     )
     parameters = plan.builds[0].parameters
     experts = f", {model.experts.active} of {model.experts.count} experts a token" if model.experts else ""
-    tied = (
-        "a head of its own" if any(part.group == "head" for part in plan.builds[0].parts) else "the embedding as head"
-    )
+    untied = any(part.group == "head" for part in plan.builds[0].parts)
+    head = "a head of its own" if untied else "the embedding as head"
     cache = ", ".join(
         f"{attention.token_bytes(size) / 1024:.4g} KiB in {kind.upper()}" for kind, size in KV_BYTES.items()
     )
     windows = sum(window is not None for window in attention.windows)
     bounded = f" ({windows} of {len(attention.windows)} layers keep a window only)" if windows else ""
     return Text(
-        f"{model.name}: {parameters / 1e9:.2f} billion parameters, {model.layers} layers{experts}, {'a head of its own' if untied else 'the embedding as head'}. "
+        f"{model.name}: {parameters / 1e9:.2f} billion parameters, {model.layers} layers{experts}, {head}. "
         f"{attention.kind}: {heads}. A token in the cache takes {cache}{bounded}."
     )
 
