@@ -76,9 +76,11 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 @pytest.fixture(scope="module")
 def calibration_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("calibration")
-    said = [("user", "Where is my parcel? " * 8), ("assistant", "It is on the truck.")]
-    line = json.dumps({"messages": [{"role": role, "content": text} for role, text in said]})
-    (root / "text.jsonl").write_text(f"{line}\n" * 4, encoding="utf-8")
+    lines = []
+    for number in range(4):
+        said = [("user", f"Where is parcel {number}? " * 8), ("assistant", "It is on the truck.")]
+        lines.append(json.dumps({"messages": [{"role": role, "content": text} for role, text in said]}) + "\n")
+    (root / "text.jsonl").write_text("".join(lines), encoding="utf-8")
     return root
 
 
