@@ -32,13 +32,12 @@ def demand_no_private_data(turns: Iterable[Turn], shown: str) -> None:
     seen: set[str] = set()
     for turn in turns:
         public = _public(turn)
-        for message in (*turn.messages, turn.gold):
-            text = canonical_json(message)
-            if text in seen or message.get("role") == "system":
-                continue
-            seen.add(text)
-            if kind := next(_kinds(text, public), None):
+        said = [canonical_json(message) for message in (*turn.messages, turn.gold) if message.get("role") != "system"]
+        for text in {public, *said} - seen:
+            kind = find_secret(text) if text == public else next(_kinds(text, public), None)
+            if kind:
                 found.setdefault(turn.id, kind)
+        seen |= {public, *said}
     if found:
         named = "; ".join(f"{turn_id} holds {kind}" for turn_id, kind in list(found.items())[:SHOWN])
         more = f"; and {len(found) - SHOWN} more turns" if len(found) > SHOWN else ""

@@ -73,7 +73,9 @@ class Registry:
                 if file.suffix == ".sig":  # beside the weights, where `model_signing verify` looks for it
                     self._client.log_artifact(run_id, str(file), CHECKPOINT)
             for tag in ("signoff", "waiver"):
-                self._client.set_tag(run_id, tag, tags.get(tag, ""))
+                if tags.get(tag):
+                    self._client.set_tag(run_id, tag, tags[tag])
+            self._client.set_tag(run_id, "mlflow.note.content", description)
             if before:
                 version = before[0].version
                 self._client.update_model_version(name, version, description)
