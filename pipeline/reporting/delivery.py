@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.errors import GateError
 from pipeline.reporting.facts import RunFacts
+from pipeline.secrets import scrubbed
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Variable by which GitHub Actions (and Gitea, Forgejo) name the file that a job's page shows."""
@@ -45,13 +46,14 @@ def result_line(decision: Mapping[str, Any], run: RunFacts) -> str:
 def failure_line(error: GateError) -> str:
     """A run that broke, as one line of JSON in the same form: without a verdict, which it never reached."""
     kind = type(error).__name__
-    return _line({"verdict": None, "exit_code": error.exit_code, "error": {"type": kind, "message": error.message}})
+    told = {"type": kind, "message": scrubbed(error.message)}
+    return _line({"verdict": None, "exit_code": error.exit_code, "error": told})
 
 
 def failure_markdown(error: GateError) -> str:
     """A run that broke, for the job's page. Fenced, so that nothing in a message becomes markup."""
     fence = "`" * 12
-    lines = ["## No verdict: the run broke", "", fence, error.message, error.remedy, fence, ""]
+    lines = ["## No verdict: the run broke", "", fence, scrubbed(error.message), error.remedy, fence, ""]
     return "\n".join(lines) + f"\nExit code {error.exit_code}.\n"
 
 

@@ -259,7 +259,8 @@ def rollback(record: DecisionRecord) -> str:
         return "Nothing to undo: keep serving the baseline."
     return (
         "Serve the baseline again with the same engine flags; prompts, templates and clients stay as they are. "
-        "Keep its files deployable until the release has settled."
+        "Keep its files deployable until the release has settled. Where the registry's champion is served, "
+        "quant-gate rollback makes the build before it champion again."
     )
 
 
