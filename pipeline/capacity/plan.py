@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.capacity.memory import Load, Naive, Pool, against_naive, plan_pool
 from pipeline.capacity.model import Model, read_model
 from pipeline.capacity.traffic import Traffic, decode_ceiling
-from pipeline.capacity.weights import Weights, baseline_tensors, planned_weights, stored_weights
+from pipeline.capacity.weights import Weights, builds
 from pipeline.errors import SettingsError
 from pipeline.inspection.hardware import Gpu, Hardware, serves_fp8_kv, service
 from pipeline.inspection.schemes import Scheme
@@ -142,19 +142,16 @@ def plan_memory(
     :raises SettingsError: its heads cannot be shared by so many cards.
     """
     model = read_model(folder)
-    builds = [stored_weights(folder, model)]
-    if not builds[0].schemes:
-        tensors = baseline_tensors(folder, model)
-        builds += [planned_weights(tensors, model, recipe) for recipe in recipes]
-    plans = tuple(_card(model, builds, name, hardware, load, traffic) for name in cards)
-    return MemoryPlan(source, model, load, tuple(builds), plans, traffic)
+    weights = builds(folder, model, recipes)
+    plans = tuple(_card(model, weights, name, hardware, load, traffic) for name in cards)
+    return MemoryPlan(source, model, load, tuple(weights), plans, traffic)
 
 
 def _card(
-    model: Model, builds: Sequence[Weights], name: str, hardware: Hardware, load: Load, traffic: Traffic | None
+    model: Model, every: Sequence[Weights], name: str, hardware: Hardware, load: Load, traffic: Traffic | None
 ) -> CardPlan:
     gpu = hardware.gpus[name]
-    rows = tuple(_row(model, weights, kv, name, hardware, load) for weights in builds for kv in KV_BYTES)
+    rows = tuple(_row(model, weights, kv, name, hardware, load) for weights in every for kv in KV_BYTES)
     wanted = math.ceil(traffic.in_flight) if traffic else None
     preferred = _preferred(rows, gpu, hardware, wanted)
     needed = None
@@ -163,7 +160,7 @@ def _card(
             if count <= load.cards or model.attention.heads % count:
                 continue
             more = replace(load, cards=count)
-            shared = [_row(model, weights, kv, name, hardware, more) for weights in builds for kv in KV_BYTES]
+            shared = [_row(model, weights, kv, name, hardware, more) for weights in every for kv in KV_BYTES]
             if _preferred(shared, gpu, hardware, wanted):
                 needed = count
                 break

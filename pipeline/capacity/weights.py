@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipeline.capacity.model import Model
 from pipeline.capacity.shapes import expected_tensors
@@ -115,39 +116,56 @@ def has_weights(folder: Path) -> bool:
     return (folder / WEIGHTS).is_file()
 
 
-def stored_weights(folder: Path, model: Model) -> Weights:
-    """The weights as they are, from the headers of their files; without files those that the config demands, in BF16.
+def builds(folder: Path, model: Model, recipes: Sequence[Recipe]) -> list[Weights]:
+    """The weights as they are and, where they are not quantized, what each recipe will make of them.
 
     :raises ModelError: a damaged file, an unknown scheme, or neither files nor a known architecture.
+    :raises RecipeError: a recipe's groups do not fit.
     """
-    declared = _declared(folder, model)
+    if _declaration(model):
+        return [stored_weights(folder, model)]
+    tensors = baseline_tensors(folder, model)
+    return [planned_weights(tensors, model, recipe) for recipe in (None, *recipes)]
+
+
+def stored_weights(folder: Path, model: Model) -> Weights:
+    """The weights of a quantized checkpoint, from the headers of its files and what its config declares.
+
+    :raises ModelError: as :func:`builds`.
+    """
+    declaration = _declaration(model)
+    try:
+        declared = read_declared(declaration)
+    except UnknownScheme as error:
+        raise ModelError(
+            f"{folder / 'config.json'}: quantization_config cannot be read here: {error}",
+            "Known are compressed-tensors, AutoAWQ, GPTQ and block FP8.",
+        ) from error
     if not has_weights(folder):
-        if declared is not None:
-            raise ModelError(
-                f"{folder}: quantized, and no weight files are here whose headers say how",
-                "Give the directory with the weight files, or the config.json of the unquantized model.",
-            )
-        return planned_weights(expected_tensors(model), model, None)
-    stored = Tensors(weight_files(folder))
-    if faults := [f"{file}: {each[0]}" for file, each in stored.faults.items() if each]:
-        raise ModelError(faults[0], REMEDY)
-    parts: dict[str, list[Stored]] = defaultdict(list)
-    for tensor in stored.values():
-        if _loaded(tensor.name, model, stored):
-            parts[_module(tensor.name)].append(tensor)
-    return Weights("as stored", _summed(_stored(name, each, declared, model) for name, each in parts.items()))
+        raise ModelError(
+            f"{folder}: quantized, and no weight files are here whose headers say how",
+            "Give the directory with the weight files, or the config.json of the unquantized model.",
+        )
+    modules: dict[str, list[Stored]] = defaultdict(list)
+    for tensor in _loaded(folder, model):
+        modules[_module(tensor.name)].append(tensor)
+    return Weights("as stored", _summed(_stored(name, each, declared, model) for name, each in modules.items()))
 
 
 def baseline_tensors(folder: Path, model: Model) -> list[Tensor]:
     """Names and shapes of a BF16 checkpoint's tensors, from headers or, without weight files, by the config.
 
-    :raises ModelError: as :func:`stored_weights`.
+    :raises ModelError: as :func:`builds`.
     """
     if not has_weights(folder):
         return expected_tensors(model)
-    stored = Tensors(weight_files(folder))
-    kept = (tensor for tensor in stored.values() if _loaded(tensor.name, model, stored))
-    return [Tensor(tensor.name, tensor.dtype, tensor.shape) for tensor in kept]
+    found = _loaded(folder, model)
+    if packed := [t.name for t in found if t.dtype not in _PLAIN or t.name.rpartition(".")[2] in QUANTIZED_PARTS]:
+        raise ModelError(
+            f"{folder}: {packed[0]} is stored quantized, which config.json does not declare",
+            "Run `quant-gate inspect` on it.",
+        )
+    return [Tensor(tensor.name, tensor.dtype, tensor.shape) for tensor in found]
 
 
 def planned_weights(tensors: Sequence[Tensor], model: Model, recipe: Recipe | None) -> Weights:
@@ -225,39 +243,29 @@ def _group_size(recipe: Recipe, widths: Sequence[int]) -> int | None:
 # --- stored modules ----------------------------------------------------------------------------
 
 
-def _declared(folder: Path, model: Model) -> Declared | None:
-    config = model.config.get("quantization_config") or model.config.get("compression_config")
-    if not config:
-        return None
-    try:
-        return read_declared(config)
-    except UnknownScheme as error:
-        raise ModelError(
-            f"{folder / 'config.json'}: quantization_config cannot be read here: {error}",
-            "Known are compressed-tensors, AutoAWQ, GPTQ and block FP8.",
-        ) from error
+def _declaration(model: Model) -> Mapping[str, Any]:
+    return model.config.get("quantization_config") or model.config.get("compression_config") or {}
 
 
-def _loaded(name: str, model: Model, stored: Mapping[str, Stored]) -> bool:
-    """Whether the engine loads a tensor: not a tied head stored twice, nor layers for speculative decoding."""
-    layer = _LAYER.search(name)
-    if layer and int(layer[1]) >= model.layers:
-        return False
-    return not (model.tied and _group(_module(name)) == "head" and any(_is_embedding(other) for other in stored))
+def _loaded(folder: Path, model: Model) -> list[Stored]:
+    """The tensors that the engine loads: not a tied head stored twice, nor layers for speculative decoding."""
+    stored = Tensors(weight_files(folder))
+    if faults := [f"{file}: {each[0]}" for file, each in stored.faults.items() if each]:
+        raise ModelError(faults[0], REMEDY)
+    groups = {name: _group(_module(name)) for name in stored}
+    twice = model.tied and "embedding" in groups.values()
+    layers = {name: int(found[1]) if (found := _LAYER.search(name)) else 0 for name in stored}
+    return [t for n, t in stored.items() if layers[n] < model.layers and not (twice and groups[n] == "head")]
 
 
-def _is_embedding(name: str) -> bool:
-    return _group(_module(name)) == "embedding"
-
-
-def _stored(name: str, tensors: Sequence[Stored], declared: Declared | None, model: Model) -> Part:
+def _stored(name: str, tensors: Sequence[Stored], declared: Declared, model: Model) -> Part:
     quantized = any(tensor.name.rpartition(".")[2] in QUANTIZED_PARTS for tensor in tensors)
     if not quantized:
         elements = sum(tensor.elements for tensor in tensors)
         size = sum(t.elements * ENGINE_BYTES if t.dtype in _PLAIN else t.bytes for t in tensors)
         return _part(name, None, elements, size, model)
     try:
-        scheme = declared.scheme_of(name) if declared else None
+        scheme = declared.scheme_of(name)
     except UnknownScheme as error:
         raise ModelError(f"quantization_config: {error}", REMEDY) from error
     if scheme is None:

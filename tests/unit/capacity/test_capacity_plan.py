@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -100,9 +101,9 @@ def test_int4_where_memory_decides(tmp_path: Path) -> None:
 
 def test_traffic_chooses_among_what_holds_it(tmp_path: Path) -> None:
     folder = bare(tmp_path, "Llama-3.1-8B")
-    assert chosen(plan(folder, "l4", traffic=Traffic(100, 30, 8))) == ("fp8-dynamic", "fp8")  # 21 in flight
-    assert chosen(plan(folder, "l4", traffic=Traffic(120, 30, 8))) == ("int4-awq", "fp8")  # 25
-    (card,) = plan(folder, "l4", traffic=Traffic(200, 30, 8)).cards  # 42
+    assert chosen(plan(folder, "l4", traffic=Traffic(90, 30, 8))) == ("fp8-dynamic", "fp8")  # 19 in flight
+    assert chosen(plan(folder, "l4", traffic=Traffic(120, 30, 8))) == ("int4-awq", "fp8")  # 26
+    (card,) = plan(folder, "l4", traffic=Traffic(200, 30, 8)).cards  # 43
     assert (card.preferred, card.cards_needed) == (None, 2)
 
 
@@ -116,7 +117,7 @@ def test_more_cards_where_nothing_fits(tmp_path: Path) -> None:
 
 
 def shown(planned: MemoryPlan) -> str:
-    console = Console(width=80, record=True, quiet=True)
+    console = Console(width=80, record=True, file=io.StringIO())
     console.print(memory_view(planned), crop=False)
     text = console.export_text()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
@@ -124,20 +125,20 @@ def shown(planned: MemoryPlan) -> str:
 
 
 def test_the_table_is_told_with_its_reasons(tmp_path: Path) -> None:
-    text = shown(plan(bare(tmp_path, "Llama-3.1-8B"), "l4", "a10g", traffic=Traffic(100, 30, 8)))
+    text = shown(plan(bare(tmp_path, "Llama-3.1-8B"), "l4", "a10g", traffic=Traffic(90, 30, 8)))
     told = " ".join(text.split())
     assert "8.03 billion parameters" in told and "128 KiB in BF16, 64 KiB in FP8" in told
     rows = [line.split() for line in text.splitlines() if "fp8-dynamic  " in line and "fp8 " in line]
     # 22.03 GiB x 0.9 - 8.46 - activations 0.31, graphs 0.5, other 0.4 GiB = 10.16 GiB; 64 KiB a token
-    assert rows[0][:7] == ["*", "fp8-dynamic", "8.46", "fp8", "10.16", "166,480", "20"]
-    assert "which holds the 21 requests in flight" not in told  # 20 sequences do not
-    assert "21.1 in flight on average (Little's law)" in told
+    assert rows[0][:7] == ["*", "fp8-dynamic", "8.46", "fp8", "10.16", "166,464", "20"]
+    assert "which holds the 19 requests in flight" in told
+    assert "2.4 requests/s, 18.9 in flight on average (Little's law)" in told
     assert "the engine takes 90% of that" in told and "weights counted by modules" in told
     assert "only the weights are FP8 there (Marlin)" in told
     assert "NVIDIA L4 datasheet" in told
 
 
-@pytest.mark.parametrize("name", ["SmolLM2-135M", "DeepSeek-V3", "gemma-3-1b", "Qwen3-235B-A22B"])
+@pytest.mark.parametrize("name", ["SmolLM2-135M", "DeepSeek-V2-Lite", "gemma-3-1b"])
 def test_every_kind_of_model_is_printed_on_every_card(name: str, tmp_path: Path) -> None:
     text = shown(plan(bare(tmp_path, name), *HARDWARE.gpus, recipes=["fp8-dynamic"]))
     assert all(f"\n{card}: " in text for card in HARDWARE.gpus)

@@ -14,10 +14,10 @@ from pipeline.capacity.model import read_model
 from pipeline.capacity.weights import (
     Weights,
     baseline_tensors,
+    builds,
     has_weights,
     planned_weights,
     recipe_schemes,
-    stored_weights,
 )
 from pipeline.errors import ModelError, RecipeError
 from pipeline.quantizers.checkpoint import Checkpoint
@@ -154,7 +154,7 @@ def test_groups_that_divide_nothing_are_refused(tmp_path: Path) -> None:
 
 def test_a_stored_model_is_counted_from_its_headers(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", arrays(kind=np.float32))  # the engine will load it in 16 bits
-    weights = stored_weights(folder, read_model(folder))
+    (weights,) = builds(folder, read_model(folder), [])
     assert weights.bytes == sum(2 * array.size for array in arrays().values())
     assert (weights.schemes, weights.bits) == ((), 16)
     assert weights.parameters == sum(array.size for array in arrays().values())
@@ -163,7 +163,7 @@ def test_a_stored_model_is_counted_from_its_headers(tmp_path: Path) -> None:
 def test_what_the_engine_does_not_load_is_not_counted(tmp_path: Path) -> None:
     """A tied head that is stored all the same, and a layer beyond the last (for speculative decoding)."""
     folder = write(tmp_path / "model", arrays(layers=3), tie_word_embeddings=True)
-    weights = stored_weights(folder, read_model(folder))
+    (weights,) = builds(folder, read_model(folder), [])
     expected = arrays(layers=2)
     expected.pop("lm_head.weight")
     assert weights.bytes == sum(array.nbytes for array in expected.values())
@@ -197,7 +197,7 @@ def test_a_quantized_checkpoint_is_counted_by_its_declaration(tmp_path: Path) ->
         },
     }
     folder = write(tmp_path / "model", tensors, quantization_config=declared)
-    weights = stored_weights(folder, read_model(folder))
+    (weights,) = builds(folder, read_model(folder), [load_recipe("fp8-dynamic")])
     assert weights.bytes == sum(array.nbytes for array in tensors.values())
     assert weights.parameters == sum(array.size for array in arrays().values())
     groups = weights.by_group()
@@ -211,14 +211,22 @@ def test_faults_are_named(tmp_path: Path) -> None:
     with (folder / "model.safetensors").open("r+b") as handle:
         handle.truncate(5000)
     with pytest.raises(ModelError, match=r"model\.safetensors"):
-        stored_weights(folder, read_model(folder))
+        builds(folder, read_model(folder), [])
     quantized = bare(tmp_path, "Llama-3.1-8B", quantization_config={"quant_method": "bitsandbytes"})
     with pytest.raises(ModelError, match="quant_method 'bitsandbytes'"):
-        stored_weights(quantized, read_model(quantized))
+        builds(quantized, read_model(quantized), [])
     known = {"quant_method": "fp8", "activation_scheme": "dynamic"}
     unseen = bare(tmp_path, "Llama-3.1-8B", quantization_config=known)
     with pytest.raises(ModelError, match="no weight files are here whose headers say how"):
-        stored_weights(unseen, read_model(unseen))
+        builds(unseen, read_model(unseen), [])
+
+
+def test_weights_that_are_quantized_without_a_word(tmp_path: Path) -> None:
+    tensors = arrays()
+    tensors["model.layers.0.mlp.up_proj.weight"] = tensors["model.layers.0.mlp.up_proj.weight"].astype(np.int8)
+    folder = write(tmp_path / "model", tensors)
+    with pytest.raises(ModelError, match=r"up_proj\.weight is stored quantized, which config\.json does not declare"):
+        builds(folder, read_model(folder), [])
 
 
 def test_an_interrupted_download_is_planned_by_its_config(tmp_path: Path) -> None:
@@ -226,4 +234,5 @@ def test_an_interrupted_download_is_planned_by_its_config(tmp_path: Path) -> Non
     index = {"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert not has_weights(folder)
-    assert stored_weights(folder, read_model(folder)).parameters == 134_515_008
+    (weights,) = builds(folder, read_model(folder), [])
+    assert weights.parameters == 134_515_008
