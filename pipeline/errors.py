@@ -14,6 +14,7 @@
     │   ├── QuantizeError                  the quantizer failed
     │   ├── ServerError                    the engine did not start, died or answered nonsense
     │   ├── ReplayError                    turns could not be answered
+    │   ├── LoadError                      requests failed under load: figures of the others mean nothing
     │   ├── DiskSpaceError                 not enough room
     │   ├── RecordError                    a kept record is unreadable or was altered
     │   └── SignoffError                   a release must not be signed off or moved
@@ -104,6 +105,10 @@ class ServerError(StageError):
 
 class ReplayError(StageError):
     """Turns could not be answered."""
+
+
+class LoadError(StageError):
+    """Requests failed under load, so the figures of the others mean nothing."""
 
 
 class DiskSpaceError(StageError):

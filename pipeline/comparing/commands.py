@@ -1,4 +1,4 @@
-"""``quant-gate compare``."""
+"""``quant-gate compare`` and ``quant-gate load``."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from pipeline.comparing.comparing import CompareRequest, compare
+from pipeline.comparing.comparing import CompareRequest, Comparison, compare
+from pipeline.evidence.record import resource_rows
 from pipeline.reporting import summary
 from pipeline.reporting.live import LiveProgress
+from pipeline.reporting.load import load_view
+from pipeline.reporting.record import ResourceRow
+from pipeline.reporting.words import gain_lines
+from pipeline.stages.load import LOAD, read_load
+from pipeline.statistics.benefit import resource_results
+from pipeline.statistics.facts import Benefit
 from pipeline.store import Store
 
 DEFAULT = CompareRequest()
+Slo = Annotated[Path | None, typer.Option("--slo", help="Service level and sweep; default configs/slo.yaml.")]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
+    """Add the commands to the program."""
     app.command("compare")(compare_command)
+    app.command("load")(load_command)
 
 
 def compare_command(
@@ -53,6 +63,10 @@ def compare_command(
     explore: Annotated[
         bool, typer.Option("--explore", help="Go on although the golden set is too small to decide; never ACCEPT.")
     ] = False,
+    load: Annotated[
+        bool, typer.Option("--load", help="Put load on both sides as well: what is gained at the service level?")
+    ] = False,
+    slo: Slo = None,
 ) -> None:
     """Compare two sides that are there already: checkpoints, serving variants of one, or endpoints by their URLs.
 
@@ -70,8 +84,52 @@ def compare_command(
         golden,
         policy,
         explore,
+        load,
+        slo,
     )
     with LiveProgress(Console(stderr=True, emoji=False)) as progress:
         result = compare(request, Store(), progress)
     Console(emoji=False).print(summary(result.decision, result.facts), crop=False)
     raise typer.Exit(result.exit_code)
+
+
+def load_command(
+    baseline: Annotated[
+        str, typer.Option("--baseline", "-b", help="As --model of `run`; a directory may be quantized.")
+    ] = DEFAULT.baseline,
+    candidate: Annotated[
+        str | None, typer.Option("--candidate", "-c", help="As --baseline; default: the same checkpoint.")
+    ] = None,
+    serving: Annotated[
+        str, typer.Option("--serving", "-s", help="A name in configs/serving, or the path of a .yaml file.")
+    ] = DEFAULT.serving,
+    candidate_serving: Annotated[
+        str | None, typer.Option("--candidate-serving", help="Serve the candidate otherwise: a serving variant.")
+    ] = None,
+    combined: Annotated[bool, typer.Option("--combined", help="Allow more than one difference.")] = False,
+    golden: Annotated[
+        str, typer.Option("--golden", "-g", help="Golden set that prompts and lengths are taken from.")
+    ] = DEFAULT.golden,
+    policy: Annotated[Path | None, typer.Option("--policy", "-p", help="Decision policy, for its `benefit`.")] = None,
+    slo: Slo = None,
+) -> None:
+    """Put the same load on two checkpoints or serving variants, in pairs, and show what each bears; no verdict."""
+    request = CompareRequest(
+        baseline=baseline,
+        candidate=candidate,
+        serving=serving,
+        candidate_serving=candidate_serving,
+        combined=combined,
+        golden=golden,
+        policy=policy,
+        load=True,
+        slo=slo,
+    )
+    with LiveProgress(Console(stderr=True, emoji=False)) as progress:
+        comparison = Comparison(request, Store(), progress)
+        output = comparison.load()
+    told, resources = read_load(output)
+    results = resource_results(Benefit(None, None, resources), comparison.policy.benefit, comparison.policy.alpha)
+    console = Console(emoji=False)
+    console.print(load_view(told, gain_lines([ResourceRow.model_validate(row) for row in resource_rows(results)])))
+    console.print(escape(str(output.path / LOAD)), highlight=False, soft_wrap=True)

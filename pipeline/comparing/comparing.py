@@ -17,18 +17,20 @@ from pipeline import golden as golden_sets
 from pipeline.comparing import variables
 from pipeline.comparing.declared import load_declarations
 from pipeline.comparing.sides import CheckpointSide, EndpointSide, Name, Side
-from pipeline.errors import GoldenSetError, Verdict
+from pipeline.errors import GoldenSetError, UsageError, Verdict
 from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext, read_decision
 from pipeline.golden import GoldenSet
 from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
+from pipeline.load.settings import load_load_settings
+from pipeline.load.sweep import Served
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import read_template
 from pipeline.reporting import RunFacts
 from pipeline.request import SUPPORT, default_policy
 from pipeline.runs import keep, slug
 from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
-from pipeline.stages import decide, evaluate, inspect, report
+from pipeline.stages import decide, evaluate, inspect, load, report
 from pipeline.stages.comparability import compared, compared_with_endpoints
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.resources import kv_pool
@@ -56,6 +58,9 @@ class CompareRequest:
     golden: str = str(SUPPORT)
     policy: Path | None = None
     explore: bool = False
+    load: bool = False
+    """Put load on both sides as well, where we serve both."""
+    slo: Path | None = None
 
     @property
     def command(self) -> str:
@@ -87,9 +92,9 @@ class Comparison:
 
     def __init__(self, request: CompareRequest, store: Store, progress: Progress) -> None:
         self.request, self.store, self.progress = request, store, progress
-        self.policy: GateSettings = load_gate(
-            request.policy or default_policy("" if request.baseline_url else request.baseline)
-        )
+        policy = load_gate(request.policy or default_policy("" if request.baseline_url else request.baseline))
+        self.without_general = policy.general is not None
+        self.policy: GateSettings = policy.model_copy(update={"general": None})
         self.golden: GoldenSet = golden_sets.load(request.golden)
         if self.policy.sample is not None:
             self.golden = golden_sets.select(self.golden, self.policy.sample)
@@ -104,6 +109,12 @@ class Comparison:
         self.candidate = self._side("candidate", request.candidate_url, model, serving, declared.candidate)
         self.changes = variables.changed(self.baseline.variables(), self.candidate.variables())
         variables.demand_one(self.changes, request.combined)
+        self.load_settings = load_load_settings(request.slo)
+        if request.load and self._checkpoints is None:
+            raise UsageError(
+                "load is put only on servers that the gate starts itself, not on endpoints",
+                "Leave --load out, or give checkpoints.",
+            )
 
     def _side(self, name: Name, url: str | None, model: str, serving: str, declared: Any) -> Side:
         if url is not None:
@@ -123,7 +134,27 @@ class Comparison:
         lines = [f"what was changed: {'; '.join(told)}." if told else "no known difference between the sides."]
         if len(told) > 1:
             lines.append("all of these changes together (--combined): no single one of them is judged.")
+        if self.without_general:
+            lines.append("general ability, which the policy asks for, was not measured; `quant-gate run` does.")
         return [*lines, *self.baseline.conditions(), *self.candidate.conditions()]
+
+    def load(self) -> StageOutput:
+        """Both sides under load, in pairs.
+
+        :raises LoadError: a request failed.
+        """
+        sides = self._checkpoints
+        assert sides is not None, "checked when the comparison was built"
+        served = [(side.checkpoint, Served(side.checkpoint.path, side.digest, side.plan)) for side in sides]
+        return load.run(
+            self.store,
+            baseline=served[0],
+            candidate=served[1],
+            golden=self.golden,
+            max_model_len=min(side.serving.max_model_len for side in sides),
+            settings=self.load_settings,
+            progress=self.progress,
+        )
 
     def decide(self) -> tuple[StageOutput, list[Path]]:
         """The decision record, and the replies that it rests on (none where nothing was replayed)."""
@@ -152,6 +183,7 @@ class Comparison:
             ]
             for name, outputs in zip(("baseline", "candidate"), sides_replays, strict=True)
         )
+        told, resources = load.read_load(self.load()) if self.request.load else (None, ())
         explored = [exploratory_reason(power)] if self.request.explore else []
         keys = {
             f"{name}_replies_{number}": output.key
@@ -166,7 +198,12 @@ class Comparison:
             repeat_outcomes_paths=repeats,
             candidate_repeat_outcomes_paths=samples,
             policy=self.policy,
-            context=self._context((*found, *served), conditions, self._resources(*(p[0] for p in paths)), keys),
+            context=replace(
+                self._context(
+                    (*found, *served), conditions, [*self._resources(*(p[0] for p in paths)), *resources], keys
+                ),
+                load=told,
+            ),
             findings=[*inspect.reasons(served), *reasons, *explored],
         )
         return output, [path[0] / REPLIES for path in paths]

@@ -159,7 +159,7 @@ def build_record(
             "rejected_at": critical.rejected_at,
         },
         "scenarios_wiped_out": list(decision.scenarios_wiped_out),
-        "resources": [_resource(result) for result in decision.resources],
+        "resources": resource_rows(decision.resources),
         "accounting": asdict(decision.accounting),
         "flips": {"pass_to_fail": lost, "fail_to_pass": len(decision.flips) - lost},
         "worst_flips": [{**asdict(flip), "metrics": list(flip.metrics)} for flip in decision.worst],
@@ -295,6 +295,11 @@ def _slice(row: SliceResult) -> dict[str, Any]:
         "p_adjusted": _rounded(row.p_adjusted),
         "flagged": row.flagged,
     }
+
+
+def resource_rows(results: Sequence[ResourceResult]) -> list[dict[str, Any]]:
+    """The ``resources`` part of a record, as JSON values."""
+    return [_resource(result) for result in results]
 
 
 def _resource(result: ResourceResult) -> dict[str, Any]:

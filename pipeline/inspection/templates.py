@@ -52,7 +52,7 @@ def chat_template(artifact: Artifact, turns: Sequence[Turn], override: str | Non
     first, second = override or before, override or after
     if not first or not second:
         return
-    specials = tuple(_special_tokens(side) for side in (artifact.baseline, artifact.candidate))
+    specials = tuple(special_tokens(side) for side in (artifact.baseline, artifact.candidate))
     if first == second and specials[0] == specials[1]:
         return  # what the tokenizers make of the same text is looked at with them
     differing, broken = [], []
@@ -87,7 +87,7 @@ def _ids(tokenizer: Tokenizer, text: str | Exception) -> list[int]:
     return ids
 
 
-def _special_tokens(folder: Path) -> dict[str, str]:
+def special_tokens(folder: Path) -> dict[str, str]:
     """Special tokens by name, as templates see them."""
     found = {**read_json(folder / "special_tokens_map.json"), **read_json(folder / "tokenizer_config.json")}
     tokens = {k: v["content"] if isinstance(v, dict) else v for k, v in found.items() if k.endswith("_token")}

@@ -18,7 +18,8 @@ from markupsafe import Markup
 
 from evaluators.turn import Reply, Turn
 from pipeline.errors import Verdict
-from pipeline.reporting import words
+from pipeline.reporting import load, words
+from pipeline.reporting.curves import load_curves
 from pipeline.reporting.drift import drift_cells, drift_lines, most_drifted
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.flips import flip_view
@@ -66,9 +67,11 @@ def render(
             slices_moved=[row for row in slices if row.b or row.c],
             slices_still=[row for row in slices if not (row.b or row.c)],
             metric_plot=_metric_plot(record),
+            load_plot=load_curves(record.load) if record.load else "",
             slice_plot=_slice_plot(record, slices),
             policy=yaml.safe_dump(record.policy, sort_keys=False, allow_unicode=True),
             recipe=yaml.safe_dump(record.candidate.recipe, sort_keys=False, allow_unicode=True),
+            load_words=load,
             headline=words.HEADLINES[record.verdict],
             level=words.confidence(record),
             caveats=words.caveats(record, run.notes),

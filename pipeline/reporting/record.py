@@ -265,8 +265,10 @@ class DecisionRecord(_Part):
     inputs: dict[str, Any]
     findings: tuple[Finding, ...] = ()
     drift: Drift | None = None
+    general: General | None = None
     resources: tuple[ResourceRow, ...] = ()
     conditions: tuple[str, ...] = ()
+    load: dict[str, Any] | None = None
     times: dict[str, Any] = {}
 
     @property

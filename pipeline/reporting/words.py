@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from pipeline.errors import Verdict
-from pipeline.reporting.record import DecisionRecord, Finding, MetricRow
+from pipeline.reporting.record import DecisionRecord, Finding, MetricRow, ResourceRow
 
 NOT_KNOWN = "n/a"
 
@@ -166,8 +166,13 @@ def resource_figure(name: str, values: tuple[float, ...]) -> str:
 
 def gains(record: DecisionRecord) -> list[str]:
     """What each resource gains or costs, one line each; what does not count says so."""
+    return gain_lines(record.resources)
+
+
+def gain_lines(rows: Iterable[ResourceRow]) -> list[str]:
+    """The same for rows alone."""
     lines = []
-    for row in record.resources:
+    for row in rows:
         figures = f"{resource_figure(row.name, row.baseline)} -> {resource_figure(row.name, row.candidate)}"
         text = f"{resource_title(row.name)}: {figures}"
         if row.change is not None:

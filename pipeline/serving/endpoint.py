@@ -105,7 +105,11 @@ def connect(url: str, side: str, request: Mapping[str, Any], model: str | None =
     base = base_url(url)
     key = os.environ.get(KEY.format(side=side.upper())) or os.environ.get(COMMON_KEY)
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    with httpx.Client(base_url=base, headers=headers, timeout=TIMEOUT_S, trust_env=not is_local(base)) as client:
+    # A new connection for each request: a slow answer lets the server close one that the next would be sent on.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    with httpx.Client(
+        base_url=base, headers=headers, timeout=TIMEOUT_S, limits=limits, trust_env=not is_local(base)
+    ) as client:
         try:
             card, told = _told(client, base, model)
             name = str(card["id"])

@@ -87,6 +87,13 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     severities = [finding["severity"] for finding in decision.get("findings", ())]
     for severity in ("fatal", "parity", "warning"):
         metrics[f"gate/findings.{severity}"] = severities.count(severity)
+    for row in decision.get("resources", ()):
+        metrics |= {f"resource.{figure}/{_name(row['name'])}": row[figure] for figure in ("change", "lower", "upper")}
+    for point in (decision.get("load") or {}).get("curves", ()):
+        # By side and level: in one section of charts the levels of both sides stand side by side.
+        where = f"{point['side']}.{point['phase']}.{point['users']:03}_users"
+        figures = ("ttft_p95_ms", "itl_p95_ms", "e2el_p95_ms", "request_throughput", "goodput")
+        metrics |= {f"load.{figure}/{where}": point[figure] for figure in figures}
     if all(sizes):
         metrics["gate/weight_ratio"] = sizes[1] / sizes[0]
     return metrics

@@ -1,0 +1,77 @@
+"""``configs/slo.yaml``: the service level, and how load is put on a server."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pipeline.settings import CONFIGS, load_settings
+
+Users = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1)]  # YAML has lists only
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Sweep(_Facts):
+    """How much is measured."""
+
+    users: Users = Field((1, 8, 16, 32, 48, 64), description="requests in flight at most, level by level")
+    prompts_per_user: int = Field(4, ge=1, description="so many requests at each level")
+    repeats: int = Field(4, ge=2, description="measurements of both sides, in pairs; a single one shows no limits")
+
+    @model_validator(mode="after")
+    def _growing(self) -> Sweep:
+        if any(later <= earlier for earlier, later in pairwise(self.users)):
+            raise ValueError("users must increase")
+        return self
+
+
+class Arrivals(_Facts):
+    """When requests come."""
+
+    think_time_s: float | None = Field(None, ge=0, description="between a reply and the next request of a user")
+    burstiness: float = Field(1.0, gt=0, description="shape of the gamma distribution of intervals; 1: Poisson")
+
+
+class Level(_Facts):
+    """What a request may take at the 95th percentile, milliseconds, and what is swept."""
+
+    ttft_ms: float = Field(1000, gt=0)
+    tpot_ms: float = Field(50, gt=0)
+    e2el_ms: float = Field(10000, gt=0)
+    sweep: Sweep = Sweep()
+
+
+class LoadSettings(Level):
+    """The whole file."""
+
+    arrivals: Arrivals = Arrivals()
+    cpu: Level | None = Field(None, description="used instead where the engine runs on a CPU")
+
+    def on(self, device: str) -> LoadSettings:
+        """The settings for a device, ``cpu`` or ``cuda``."""
+        if device != "cpu" or self.cpu is None:
+            return self.model_copy(update={"cpu": None})
+        return LoadSettings(arrivals=self.arrivals, **dict(self.cpu))
+
+    def request_rate(self, users: int) -> float | None:
+        """Requests a second that so many users with their think time make; None: each asks again at once.
+
+        Little's law for a closed system, users = rate * (think time + response time), with the longest response that
+        the service level allows, so that both sides are offered the same.
+        """
+        think = self.arrivals.think_time_s
+        return None if think is None else users / (think + self.e2el_ms / 1000)
+
+
+def load_load_settings(path: Path | None = None) -> LoadSettings:
+    """Read ``configs/slo.yaml`` or another file.
+
+    :raises SettingsError: unreadable or invalid; names line and field.
+    """
+    return load_settings(path or CONFIGS / "slo.yaml", LoadSettings)

@@ -1,0 +1,99 @@
+"""The load test in words and tables, for terminal and page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+HEAD = ("side", "users", "TTFT p50", "p95", "p99", "ITL p95", "p99", "reply p95", "req/s", "tok/s", "good/s", "SLO")
+_FIGURES = (
+    *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "itl_p99_ms", "e2el_p95_ms"),
+    *("request_throughput", "output_throughput", "goodput"),
+)
+SERVER_HEAD = (
+    "side",
+    "users",
+    "waiting",
+    "running",
+    "KV use %",
+    "queue s",
+    "preemptions",
+    "prefix hits %",
+    "warm TTFT p95",
+)
+
+
+def rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The client's figures of every level with an empty prefix cache, as text under :data:`HEAD`."""
+    for point in _of(load, "cold"):
+        figures = (f"{point[name]:.0f}" if name.endswith("_ms") else f"{point[name]:.3g}" for name in _FIGURES)
+        yield (point["side"], str(point["users"]), *figures, "kept" if point["keeps_slo"] else "not kept")
+
+
+def server_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """What the servers told of every level, as text under :data:`SERVER_HEAD`."""
+    warm = {(point["side"], point["users"]): point for point in _of(load, "warm")}
+    for point in _of(load, "cold"):
+        told = point["server"]
+        yield (
+            point["side"],
+            str(point["users"]),
+            f"{told['most_waiting']:.0f}",
+            f"{told['most_running']:.0f}",
+            f"{100 * told['most_kv_cache_use']:.1f}",
+            f"{told['mean_queue_s']:.3g}",
+            f"{told['preemptions']:.0f}",
+            f"{100 * told['prefix_cache_hit_rate']:.0f}",
+            f"{warm[point['side'], point['users']]['ttft_p95_ms']:.0f}",
+        )
+
+
+def notes(load: Mapping[str, Any]) -> list[str]:
+    """What must be known beside the tables."""
+    suggested = load["suggested_max_num_seqs"]
+    lines = [
+        f"{side}: max_num_seqs {suggested[side]} is the most that keeps the service level"
+        if suggested[side]
+        else f"{side}: not even the lowest level keeps the service level"
+        for side in suggested
+    ]
+    lines.append(f"Latencies are compared at {load['reference_users']} users.")
+    spread = load["baseline_spread"]
+    lines.append(
+        f"Noise, most less least of the baseline's {load['sweep']['repeats']} repeats there: TTFT p95 "
+        f"{100 * spread['ttft_p95_ms']:.0f} %, ITL p95 {100 * spread['itl_p95_ms']:.0f} %, tokens a second "
+        f"{100 * spread['output_throughput']:.0f} %."
+    )
+    if not load["representative"]:
+        lines.append("Measured on a CPU: these speeds say nothing of a GPU, and count for no verdict.")
+    return lines
+
+
+def load_view(load: Mapping[str, Any], gains: Sequence[str]) -> RenderableType:
+    """Tables, notes, and what each resource gains."""
+    return Group(
+        _table("Under load, prefix cache empty at the start (ms)", HEAD, rows(load)),
+        Text(),
+        _table("The servers", SERVER_HEAD, server_rows(load)),
+        Text(),
+        *(Text(line) for line in (*notes(load), *gains)),
+    )
+
+
+def _table(title: str, head: Sequence[str], lines: Iterator[tuple[str, ...]]) -> Table:
+    table = Table(
+        box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False, title=title, title_justify="left"
+    )
+    for number, name in enumerate(head):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def _of(load: Mapping[str, Any], phase: str) -> list[Mapping[str, Any]]:
+    return sorted((p for p in load["curves"] if p["phase"] == phase), key=lambda p: (p["users"], p["side"]))

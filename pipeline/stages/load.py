@@ -1,0 +1,92 @@
+"""Stage load: both sides under the same load, in pairs.
+
+Output directory: ``load.json`` (curves, suggestions, the runs themselves), the results and logs of `bench serve`, and
+the servers' logs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pipeline.digests import tree_digest
+from pipeline.errors import RecordError
+from pipeline.golden import GoldenSet
+from pipeline.load import summary
+from pipeline.load.settings import LoadSettings
+from pipeline.load.sweep import Served, sweep
+from pipeline.load.workload import make_workload
+from pipeline.progress import Progress
+from pipeline.quantizers.checkpoint import Checkpoint
+from pipeline.serving.plan import can_overlap
+from pipeline.statistics.facts import Resource
+from pipeline.store import StageOutput, Store
+
+STAGE = "load"
+LOAD = "load.json"
+
+
+def run(
+    store: Store,
+    *,
+    baseline: tuple[Checkpoint, Served],
+    candidate: tuple[Checkpoint, Served],
+    golden: GoldenSet,
+    max_model_len: int,
+    settings: LoadSettings,
+    progress: Progress,
+) -> StageOutput:
+    """Measure, or reuse what was measured with the same engines, checkpoints, requests and settings.
+
+    :raises LoadError: a request failed: figures of the others mean nothing.
+    :raises ServerError: a server did not start, or died.
+    """
+    served = {"baseline": baseline[1].for_load(), "candidate": candidate[1].for_load()}
+    device = served["baseline"].plan.device
+    settings = settings.on(device)
+    workload = make_workload(baseline[0], golden.turns, max_model_len)
+    heavier = max(checkpoint.weight_bytes for checkpoint, _ in (baseline, candidate))
+    inputs = {
+        "sides": {name: {"checkpoint": side.digest, "engine": side.plan.identity()} for name, side in served.items()},
+        "workload": workload.digest,
+        "settings": settings.model_dump(mode="json"),
+        "source": source_digest(),
+    }
+
+    def build(directory: Path) -> None:
+        runs = sweep(
+            served,
+            together=can_overlap(served["baseline"].plan, heavier),
+            settings=settings,
+            workload=workload,
+            directory=directory,
+            progress=progress,
+        )
+        facts = summary.load_facts(runs, settings, workload.facts(), device == "cuda")
+        text = json.dumps({**facts, "runs": runs}, indent=1, sort_keys=True, allow_nan=False)
+        (directory / LOAD).write_text(text + "\n", encoding="utf-8")
+
+    return store.make(STAGE, inputs, build)
+
+
+def read_load(output: StageOutput) -> tuple[dict[str, Any], tuple[Resource, ...]]:
+    """The ``load`` part of a record, and the resources.
+
+    :raises RecordError: it cannot be read.
+    """
+    try:
+        told = json.loads((output.path / LOAD).read_text(encoding="utf-8"))
+        runs: Sequence[dict[str, Any]] = told.pop("runs")
+        return told, summary.resources(runs, bool(told["representative"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(
+            f"{output.path / LOAD}: cannot read: {error!r}", f"Remove {output.path}; run again."
+        ) from error
+
+
+def source_digest() -> str:
+    """Digest of the code that measures."""
+    package = Path(summary.__file__).parent
+    return tree_digest(package.parent, [*package.glob("*.py"), Path(__file__)])

@@ -1,0 +1,102 @@
+"""What `bench serve` found: figures are read only where every request was answered in full."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from load_samples import SETTINGS, requests, told
+
+from pipeline.errors import LoadError
+from pipeline.load import bench
+from pipeline.load.settings import LoadSettings, load_load_settings
+from pipeline.serving.plan import EnginePlan
+
+PLAN = EnginePlan("vllm", "1", "cpu", "none", (), {}, None, Path("/venv/bin/python"), "e", 1, 1, False)
+
+
+def read(path: Path, count: int = 12, **changes: Any) -> dict[str, Any]:
+    path.write_text(json.dumps(told(count, **changes)), encoding="utf-8")
+    return bench.read_result(path, requests(12), SETTINGS)
+
+
+def test_figures(tmp_path: Path) -> None:
+    found = read(tmp_path / "r.json", ttfts=[0.01 * n for n in range(12)])
+    assert (found["ttft_p50_ms"], found["e2el_p99_ms"], found["goodput"]) == (15.0, 19.9, 3.5)
+    # Short prompts are requests 0, 3, 6, 9: 95th percentile of 0, 30, 60, 90 ms, 0.85 of the way from 60 to 90.
+    assert found["ttft_p95_ms_by_length"]["short"] == pytest.approx(85.5)
+    assert found["keeps_slo"] is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"failed": 1, "completed": 11, "errors": ["", "Traceback\nValueError: no room"]}, "1 of 12 .* ValueError: no"),
+        ({"failed": 12, "completed": 0}, "12 of 12 requests failed"),  # prints 0.00 ms, and exits with 0
+        ({"completed": 11}, "0 of 12 requests failed under load, 11 completed"),
+        ({"output_lens": [5] * 11 + [4]}, "1 of 12 replies under load are shorter"),
+        ({"ttfts": []}, "figures of single requests are missing"),
+        ({"p95_ttft_ms": float("nan")}, "ttft_p95_ms cannot be"),
+        ({"request_goodput": None}, "cannot read"),
+    ],
+)
+def test_errors_make_it_invalid_not_fast(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=message):
+        read(tmp_path / "r.json", **changes)
+
+
+def test_a_missing_result_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match="cannot read"):
+        bench.read_result(tmp_path / "none.json", requests(3), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [({}, True), ({"p95_ttft_ms": 101.0}, False), ({"p95_tpot_ms": 21.0}, False), ({"p99_ttft_ms": 5000.0}, True)],
+)
+def test_the_service_level_is_kept_at_p95(changes: dict[str, Any], kept: bool, tmp_path: Path) -> None:
+    assert read(tmp_path / "r.json", **changes)["keeps_slo"] is kept
+
+
+def arguments(settings: LoadSettings) -> str:
+    path = Path("/r/run.json")
+    return " ".join(bench.command(PLAN, "http://127.0.0.1:1", Path("/ckpt"), Path("/d.jsonl"), path, settings, 4))
+
+
+def test_the_command_line() -> None:
+    line = arguments(SETTINGS)
+    for part in (
+        "bench serve --backend openai",
+        "--num-prompts 12 --max-concurrency 4",
+        "--ignore-eos --temperature 0",
+        "--goodput ttft:100 tpot:20 e2el:900",
+        "--skip-chat-template --disable-shuffle",
+        "--result-dir /r --result-filename run.json",
+    ):
+        assert part in line
+    assert "--request-rate" not in line
+
+
+def test_think_time_becomes_an_arrival_rate() -> None:
+    thoughtful = SETTINGS.model_validate(
+        {**SETTINGS.model_dump(), "arrivals": {"think_time_s": 7.1, "burstiness": 0.5}}
+    )
+    assert thoughtful.request_rate(4) == pytest.approx(4 / (7.1 + 0.9))  # Little's law: users / (think + response)
+    assert "--request-rate 0.5 --burstiness 0.5" in arguments(thoughtful)
+
+
+def test_a_bench_that_fails_is_told_by_its_last_words(tmp_path: Path) -> None:
+    log = tmp_path / "bench.log"
+    with pytest.raises(LoadError, match=r"exit 3\): no such model"):
+        bench.run([sys.executable, "-c", "print('no such model'); raise SystemExit(3)"], {}, log)
+
+
+def test_the_shipped_settings() -> None:
+    settings = load_load_settings()
+    assert settings.sweep.users == (1, 8, 16, 32, 48, 64)
+    small = settings.on("cpu")
+    assert small.sweep.users[-1] <= 4 and small.cpu is None and small.arrivals == settings.arrivals
+    assert settings.on("cuda").sweep == settings.sweep

@@ -1,0 +1,53 @@
+"""What a server's /metrics says, read as the Prometheus text format is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.errors import LoadError
+from pipeline.serving.metrics import Watch, parse
+
+TEXT = """\
+# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="gate"} 3.0
+vllm:num_requests_running{engine="1",model_name="gate"} 2.0
+vllm:prefix_cache_queries_total{engine="0",model_name="gate"} 1.2e+03
+vllm:prefix_cache_hits_total{engine="0",model_name="gate"} 900.0
+vllm:request_success_total{engine="0",finished_reason="length",model_name="gate"} 7.0
+vllm:request_success_total{engine="0",finished_reason="abort",model_name="gate"} 2.0
+vllm:request_queue_time_seconds_sum{engine="0",model_name="gate"} 1.5
+vllm:request_queue_time_seconds_count{engine="0",model_name="gate"} 9.0
+vllm:num_preemptions_total{engine="0",model_name="ga{te} 1"} 4.0 1700000000000
+process_start_time_seconds 1.7e+09
+"""
+
+
+def watch(before: str, after: str) -> Watch:
+    made = object.__new__(Watch)
+    made._before, made._after, made._most = parse(before), parse(after), {"running": 5.0}
+    return made
+
+
+def test_samples_are_added_up_over_engines() -> None:
+    found = parse(TEXT)
+    assert found["vllm:num_requests_running"] == 5
+    assert found["vllm:prefix_cache_queries_total"] == 1200
+    assert found["vllm:num_preemptions_total"] == 4
+    assert found["failed"] == 2
+
+
+def test_rates_are_those_of_the_load_alone() -> None:
+    calm = "\n".join(line for line in TEXT.splitlines() if "abort" not in line)
+    later = (
+        calm.replace("1.2e+03", "2.2e+03").replace("900.0", "1700.0").replace("1.5\n", "3.5\n").replace(" 9.0", " 13.0")
+    )
+    facts = watch(calm, later).facts()
+    assert facts["prefix_cache_hit_rate"] == pytest.approx(0.8)
+    assert facts["mean_queue_s"] == pytest.approx(0.5)
+    assert (facts["preemptions"], facts["failed"], facts["most_running"]) == (0, 0, 5)
+
+
+def test_failures_by_the_servers_own_count_are_an_error() -> None:
+    with pytest.raises(LoadError, match="counts 2 failed and 0 rejected"):
+        watch("", TEXT).facts()
