@@ -100,10 +100,15 @@ def test_the_rule_by_hand() -> None:
 # --- the engine's logs -------------------------------------------------------------------------
 
 
-def test_the_engine_logs_this_cache_for_the_embedded_model(tmp_path: Path) -> None:
-    """vLLM 0.32 on a CPU, VLLM_CPU_KVCACHE_SPACE=2: "CPU KV cache size: 93,184 tokens"; its blocks hold 128 there."""
+@pytest.mark.parametrize(("element_bytes", "tokens", "sequences"), [(2, 93_184, 11), (4, 46_592, 5)])
+def test_the_engine_logs_this_cache_for_the_embedded_model(
+    element_bytes: int, tokens: int, sequences: int, tmp_path: Path
+) -> None:
+    """vLLM 0.32 on a CPU, VLLM_CPU_KVCACHE_SPACE=2: "CPU KV cache size: 93,184 tokens" in BF16, "46,592 tokens" in
+    float32; "Maximum concurrency for 8,192 tokens per request: 11.38x" and "5.69x". A block holds 128 tokens there.
+    """
     attention = read_model(bare(tmp_path, "SmolLM2-135M")).attention
-    assert cache_size(attention, 2 * GIB, Load(context=8192), BF16, block=128) == (93_184, 11)
+    assert cache_size(attention, 2 * GIB, Load(context=8192), element_bytes, block=128) == (tokens, sequences)
 
 
 # Logs of vLLM before it counted CUDA graphs, hence eager. Tokens are logged blocks x 16.
