@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from pipeline.asking import register as register_general
 from pipeline.diagnosis import PAGE_FILE as DIAGNOSIS_PAGE
 from pipeline.diagnosis import Wanted, diagnose
 from pipeline.environments import environments, has_gpu, python_of
@@ -63,6 +64,7 @@ app = typer.Typer(
 )
 app.add_typer(golden_app, name="golden")
 register_signoff(app)
+register_general(app)
 register_plan(app)
 
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]

@@ -28,7 +28,6 @@ from pipeline.reporting import RunFacts
 from pipeline.request import Request, default_policy
 from pipeline.secrets import scrubbed
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
-from pipeline.serving.server import Server
 from pipeline.settings import (
     PROJECT_ROOT,
     GateSettings,
@@ -39,17 +38,16 @@ from pipeline.settings import (
     load_serving,
 )
 from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve, serve_replay
+from pipeline.stages.beside import Beside
 from pipeline.stages.comparability import compared
-from pipeline.stages.drift import DRIFT, TURNS
-from pipeline.stages.drifting import Drifting
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
 from pipeline.stages.resources import kv_pool
-from pipeline.stages.serve_replay import REPLIES, Probe
+from pipeline.stages.serve_replay import REPLIES
 from pipeline.statistics.facts import Reason, Resource
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import StageRun, Tracker, download_model_uri, drift_metrics, drift_table
+from pipeline.tracking import StageRun, Tracker, download_model_uri
 
 Side = Literal["baseline", "candidate"]
 Result = TypeVar("Result")
@@ -87,7 +85,8 @@ class Gate:
         self._baseline_replayed = threading.Event()
         self._outcomes: dict[Side, tuple[StageOutput, ...]] = {}
         self._looks = Looks(self.store, self.golden, self.policy, self.progress)
-        self._drifting = Drifting(self.store, self.golden, self.policy, self.progress)
+        self._beside = Beside(self.store, self.golden, self.policy, self.progress, self._staged, self._note)
+        self._beside.demand_usable(Path(request.calibration))
         self._environment: concurrent.futures.Future[Path] | None = None
 
     # --- stages --------------------------------------------------------------------------------
@@ -191,7 +190,9 @@ class Gate:
                     repeats=self._repeats(side),
                     looks=self._looks.parts if side == "candidate" else (),
                     stop=self._give_up,
-                    probes=self._probes(side, checkpoint),
+                    probes=self._beside.probes(
+                        side, checkpoint, self.baseline, self.plan, self.serving.max_model_len
+                    ),
                     progress=self.progress,
                     label=f"replay {side}",
                 )
@@ -206,35 +207,6 @@ class Gate:
         """Further replays of a side: where turns are sampled its other samples, else the baseline's noise floor."""
         samples = self.policy.sampling.samples
         return samples - 1 if samples > 1 or side == "candidate" else self.policy.noise.repeats
-
-    def _probes(self, side: Side, checkpoint: Checkpoint) -> tuple[Probe, ...]:
-        """What a side's server is asked beside the replies."""
-
-        def ask(serve: Callable[[], Server]) -> None:
-            def work(run: StageRun | None) -> None:
-                output = self._drifting.ask(side, serve, checkpoint.digest, self.baseline, self.plan)
-                self._note(run, output, side=side)
-
-            self._staged(f"logprobs {side}", work)
-
-        return (ask,) if self._drifting.wanted else ()
-
-    @cached_property
-    def drift(self) -> StageOutput | None:
-        """How far the candidate's next-token distributions lie from the baseline's.
-
-        None where nobody asks for it, or the candidate was given up before it was asked.
-        """
-
-        def work(run: StageRun | None) -> StageOutput:
-            output = self._drifting.compare()
-            self._note(run, output, DRIFT, TURNS)
-            if run is not None:
-                run.metrics(drift_metrics(self._drifting.found))
-                run.table("drift_turns.json", drift_table(output.path / TURNS))
-            return output
-
-        return self._staged("drift", work) if self._drifting.wanted and not self._looks.given_up_at else None
 
     def _give_up(self, look: int, replay: StageOutput) -> bool:
         """Whether the candidate is hopeless after a part of the set."""
@@ -281,7 +253,7 @@ class Gate:
     def _decide(self, run: StageRun | None) -> StageOutput:
         baseline, *repeats = self.outcomes("baseline")
         candidate, *samples = self.outcomes("candidate")
-        _ = self.drift
+        beside = self._beside.judge() if self._looks.given_up_at is None else []
         served = served_findings(*(self.replays(side)[0].path for side in get_args(Side)))
         output = decide.run(
             self.store,
@@ -297,7 +269,7 @@ class Gate:
                 (*self.findings, *served),
                 kv_pool(*(self.replays(side)[0].path for side in get_args(Side))),
             ),
-            findings=[*inspect.reasons(served), *self._findings(), *self._drifting.reasons()],
+            findings=[*inspect.reasons(served), *self._findings(), *beside],
             look=self._looks.given_up_at,
         )
         self._note(run, output, "decision.json")
@@ -320,7 +292,8 @@ class Gate:
             engine=self.plan.facts(),
             inputs=inputs or {},
             findings=[finding.as_json() for finding in findings],
-            drift=self._drifting.found or None,
+            drift=self._beside.drift,
+            general=self._beside.general,
             resources=resources,
             times={"decided": datetime.now(UTC).isoformat(timespec="seconds"), **self._seconds},
         )

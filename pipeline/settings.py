@@ -115,6 +115,13 @@ class DriftPolicy(_Facts):
     catastrophe: float = Field(1.0, gt=0, description="mean divergence, in nats, beyond which it is another model")
 
 
+class GeneralPolicy(_Facts):
+    """Which lm-eval tasks both sides are asked, and what is demanded of each."""
+
+    suite: str = Field(description="a name in configs/lm_eval, or the path of a .yaml file")
+    tasks: dict[str, MetricPolicy] = Field(min_length=1, description="by the names that the suite gives them")
+
+
 class GateSettings(_Facts):
     """``configs/gate.yaml``: the decision policy, fixed before any candidate is measured."""
 
@@ -128,6 +135,7 @@ class GateSettings(_Facts):
         (), description="shares of the scenarios after which a hopeless candidate is rejected; none: only at the end"
     )
     drift: DriftPolicy | None = Field(None, description="none: next-token distributions are not compared")
+    general: GeneralPolicy | None = Field(None, description="none: general ability is not measured")
     sampling: Sampling = Sampling()
     replay: ReplaySettings = ReplaySettings()
     metrics: dict[str, MetricPolicy] = Field(min_length=1)

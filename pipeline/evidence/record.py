@@ -68,6 +68,7 @@ class RecordContext:
     :ivar load: what the load test measured, as JSON values; None where there was none.
     :ivar weights_declared: a side's weight bytes were stated by the user.
     :ivar drift: figures of next-token distributions (``drift.json``); None where they were not compared.
+    :ivar general: suite, tasks and metrics of general ability (``general.json``); None where it was not measured.
     :ivar times: times of any kind; the one part that may differ between equal runs.
     """
 
@@ -81,6 +82,7 @@ class RecordContext:
     load: Mapping[str, Any] | None = None
     weights_declared: bool = False
     drift: Mapping[str, Any] | None = None
+    general: Mapping[str, Any] | None = None
     times: Mapping[str, Any] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
@@ -92,6 +94,7 @@ class RecordContext:
             "inputs": dict(self.inputs),
             "findings": [dict(finding) for finding in self.findings],
             "drift": None if self.drift is None else _rounded(dict(self.drift)),
+            "general": None if self.general is None else dict(self.general),
             "conditions": list(self.conditions),
             "load": None if self.load is None else dict(self.load),
         }
@@ -146,7 +149,7 @@ def build_record(
             "slices": dict(golden.slice_counts),
         },
         "policy": policy.model_dump(mode="json"),
-        "metrics": [_metric(result) for result in decision.metrics],
+        "metrics": [metric_row(result) for result in decision.metrics],
         "slices": [_slice(row) for row in decision.slices],
         "critical": {
             "turns": critical.turns,
@@ -195,7 +198,8 @@ def read_decision(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path}: exit_code {record['exit_code']} is not that of {verdict}", _REMEDY)
     if record["reasons"][0]["verdict"] != verdict:
         raise RecordError(f"{path}: the weightiest reason argues for another verdict than {verdict}", _REMEDY)
-    if verdict is Verdict.ACCEPT and any(m["gating"] and m["verdict"] != verdict for m in record["metrics"]):
+    metrics = [*record["metrics"], *(record.get("general") or {}).get("metrics", ())]
+    if verdict is Verdict.ACCEPT and any(m["gating"] and m["verdict"] != verdict for m in metrics):
         raise RecordError(f"{path}: ACCEPT, though a gating metric is not", _REMEDY)
     return dict(record)
 
@@ -237,7 +241,8 @@ def _significant(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _metric(result: MetricResult) -> dict[str, Any]:
+def metric_row(result: MetricResult) -> dict[str, Any]:
+    """One metric as it stands in a record."""
     limits = result.limits
     changes = result.flips_to_change or {}
     return {

@@ -24,6 +24,7 @@ from pipeline.reporting.drift import drift_cells, drift_lines, most_drifted
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.flips import flip_view
 from pipeline.reporting.forest import ForestRow, forest
+from pipeline.reporting.general import task_of, what_was_asked
 from pipeline.reporting.record import DecisionRecord, Flip, SliceRow, read_record
 
 SLICES_DRAWN = 24
@@ -77,6 +78,7 @@ def render(
             caveats=words.caveats(record, run.notes),
             risk=words.risk(record),
             noise=words.noise(record),
+            general=_general(record),
             drift_lines=drift_lines(record.drift, {flip.turn_id for flip in flips}) if record.drift else [],
             drifted=most_drifted(record.drift) if record.drift else [],
             drift_rows=[(row, drift_cells(row)) for row in record.drift.rows] if record.drift else [],
@@ -84,6 +86,14 @@ def render(
         )
     )
     return words.visible(page)
+
+
+def _general(record: DecisionRecord) -> dict[str, Any]:
+    general = record.general
+    if general is None:
+        return {}
+    rows = [(row, task_of(general, row)) for row in general.metrics]
+    return {"asked": what_was_asked(general), "rows": rows, "lost": sum(row.b for row in general.metrics)}
 
 
 def page_environment() -> Environment:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.reporting import words
 from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.general import general_lines
 from pipeline.reporting.record import DecisionRecord, MetricRow, read_record
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~@])")
@@ -30,6 +31,7 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         *_bullets("What would change it", [record.to_change]),
         *_bullets("Next step", [record.next_step]),
         *metric_table(record),
+        *_bullets("General ability", general_lines(record.general)),
         *_bullets("Risk and gain", [*words.risk(record), *(words.gains(record) or [words.gain(record)])]),
         *_bullets("Critical turns that the candidate fails", list(record.critical.failed)),
         *_bullets("Lost turns to read first", words.worst_flips(record)),

@@ -241,6 +241,27 @@ class Drift(_Part):
     turn_means: dict[str, Finite]
 
 
+class LostItem(_Part):
+    """An item of a general task that the baseline passes and the candidate fails; texts are clipped."""
+
+    id: str
+    metric: str
+    target: str
+    question: str
+    baseline: str
+    candidate: str
+
+
+class General(_Part):
+    """General ability by the tasks of a suite. ``tasks``: facts of each by its name in the suite."""
+
+    suite: str
+    items: int
+    tasks: dict[str, dict[str, Any]]
+    metrics: tuple[MetricRow, ...]
+    lost: tuple[LostItem, ...]
+
+
 class DecisionRecord(_Part):
     """``decision.json``, as far as reports read it."""
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from pipeline.errors import Verdict
 from pipeline.reporting import words
 from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.general import general_lines
 from pipeline.reporting.record import DecisionRecord, MetricRow, Reason, read_record
 
 WIDTH = 80
@@ -57,6 +58,8 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         ),
         *section("Risk and gain", [*words.risk(record), *_gain(record)]),
     ]
+    if record.general:
+        parts += section("General ability", general_lines(record.general))
     parts += section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
     if worst := words.worst_flips(record):
         parts += section("Lost turns to read first", worst)

@@ -93,6 +93,8 @@ def next_step(reasons: Sequence[Reason], metrics: Sequence[MetricResult]) -> str
     if first.code is not ReasonCode.METRIC_UNDECIDED:
         return _STEPS[first.code]
     undecided = [m for m in metrics if m.gating and m.verdict is Verdict.INCONCLUSIVE]
+    if not undecided:  # a metric that is measured elsewhere
+        return f"Take a suite with more items for {first.metric}, or try a gentler recipe."
     needs = [f"{m.metric} {m.n_to_decide} turns (has {m.n})" for m in undecided if m.n_to_decide]
     if len(needs) == len(undecided):
         return f"Add golden turns, in new scenarios rather than old ones: {', '.join(needs)}. Or try a gentler recipe."

@@ -65,7 +65,8 @@ def _demands(reasons: Sequence[Reason], gating: Sequence[MetricResult]) -> list[
     demands = []
     for reason in reasons:
         if reason.code in (ReasonCode.METRIC_LOSS, ReasonCode.METRIC_UNDECIDED):
-            fewer = [-n for n in (results[reason.metric or ""].flips_to_change or {}).values() if n < 0]
+            result = results.get(reason.metric or "")
+            fewer = [-n for n in ((result and result.flips_to_change) or {}).values() if n < 0]
             demands.append(
                 f"{_turns(min(fewer), 'fewer')} on {reason.metric}" if fewer else f"more turns for {reason.metric}"
             )
