@@ -235,7 +235,9 @@ def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Pat
     tracker.dataset("support", GOLDEN, "golden_sets/support", {"turns": 40})
     with tracker.stage("quantize", {"samples": 16}) as stage:
         stage.output(made)
-        stage.metrics({"bytes": 5e7, "missing": None, "broken": float("nan")})
+        stage.metrics({"bytes": 5e7, "missing": None, "broken": float("nan"), "drift.mean/all tokens": 0.01})
+        stage.table("turns.json", {"turn_id": ["late#3"], "mean": [0.5]})
+        stage.table("nothing.json", {})
     tracker.decision(decision(), [record / "decision.json", record / "flips.jsonl", record / "report.html"])
     assert tracker.finish() is None
 
@@ -257,12 +259,14 @@ def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Pat
 
     assert quantize.data.tags["mlflow.parentRunId"] == gate.info.run_id
     assert quantize.data.params == {"samples": "16", "key": made.key}
-    assert set(quantize.data.metrics) == {"bytes", "stage.seconds"}
+    assert set(quantize.data.metrics) == {"bytes", "drift.mean/all tokens", "stage.seconds"}
     assert quantize.data.tags["reused"] == "false"
     assert quantize.info.status == "FINISHED"
 
     client = _client(uri)
-    assert [file.path for file in client.list_artifacts(quantize.info.run_id)] == ["stage.json"]
+    assert [file.path for file in client.list_artifacts(quantize.info.run_id)] == ["stage.json", "turns.json"]
+    turns = tmp_path / "mlruns" / "artifacts" / quantize.info.run_id / "artifacts" / "turns.json"
+    assert json.loads(turns.read_text()) == {"columns": ["turn_id", "mean"], "data": [["late#3", 0.5]]}
     files = {file.path for file in client.list_artifacts(gate.info.run_id)}
     assert files == {"decision.json", "flips.jsonl", "flips.json"}
     artifacts = tmp_path / "mlruns" / "artifacts" / gate.info.run_id / "artifacts"
