@@ -13,7 +13,9 @@ from pipeline import cli
 from pipeline.bundle.layout import EVIDENCE_FILE
 from pipeline.bundle.verifying import opened
 from pipeline.errors import GoldenSetError, SettingsError
-from pipeline.golden.importers import Imported, Options, import_transcripts
+from pipeline.golden import load
+from pipeline.golden.private import demand_no_private_data
+from pipeline.golden.redact import redact
 from pipeline.progress import Silent
 from pipeline.request import Request
 from pipeline.runner import run
@@ -80,7 +82,7 @@ def test_nothing_that_is_left_behind_holds_a_planted_secret(
     assert command("signoff", "--by", "Ada", "--note", "fine") == 0
     assert command("bundle", "--output", str(tmp_path / "sent.tar.zst")) == 0
     assert command("verify", str(tmp_path / "sent.tar.zst")) == 0
-    assert command("run", "--model", f"https://ada:{BASIC}@hub.example/model", *words[2:]) != 1
+    assert command("run", "--model", "some/model", "--golden", f"s3://ada:{BASIC}@bucket/set", *words[4:]) == 2
     shown = capfd.readouterr()
     left = {"stdout": shown.out, "stderr": shown.err}
     files = [path for part in ("home", "mlruns") for path in (tmp_path / part).rglob("*") if path.is_file()]
@@ -131,20 +133,12 @@ def test_customer_data_stops_a_run_before_anything_is_sent_or_kept(
     assert machine.done == [] and not (tmp_path / "home" / "runs").exists()
 
 
-def test_what_redaction_writes_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "log.jsonl"
-    said = " and ".join(PRIVATE.values())
-    log.write_text(
-        json.dumps({"messages": [{"role": "user", "content": said}, {"role": "assistant", "content": "Ok."}]})
-    )
-    (result,) = import_transcripts("openai", [log], Options(), redacted=True)
-    assert isinstance(result, Imported)
-    text = json.dumps(result.data)
-    assert CARD not in text and ADDRESS not in text
-    golden, policy = write_golden(tmp_path / "orders"), write_policy(tmp_path / "gate.yaml")
-    plant(golden, "my card is 4000 0012 3456 7899 and write to person1@example.com")
-    FakeMachine().install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert (
-        run(Request("some/model", golden=str(golden), policy=policy), Store(tmp_path / "home"), Silent()).exit_code == 0
-    )
+def test_what_redaction_writes_passes(tmp_path: Path) -> None:
+    golden = write_golden(tmp_path / "orders")
+    plant(golden, " and ".join(PRIVATE.values()))
+    path = golden / "transcripts" / "orders.jsonl"
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    path.write_text("".join(json.dumps(redact(line)) + "\n" for line in lines), encoding="utf-8")
+    text = path.read_text("utf-8")
+    assert CARD not in text and ADDRESS not in text and "my card is 4000 00" in text
+    demand_no_private_data(load(golden).turns, "orders")
