@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from pipeline.asking import register as register_general
+from pipeline.comparing.commands import register as register_compare
 from pipeline.diagnosis import PAGE_FILE as DIAGNOSIS_PAGE
 from pipeline.diagnosis import Wanted, diagnose
 from pipeline.environments import environments, has_gpu, python_of
@@ -63,9 +64,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(golden_app, name="golden")
-register_signoff(app)
+register_compare(app)
 register_general(app)
 register_plan(app)
+register_signoff(app)
 
 WhichSide = Annotated[Side, typer.Option("--side", help="Which of the two checkpoints.")]
 DEFAULT, WANTED = Request(), Wanted()
@@ -101,6 +103,12 @@ def run_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Annotated[
+        bool, typer.Option("--combined", help="Allow a recipe that changes weights and KV cache at once.")
+    ] = False,
+    load: Annotated[
+        bool, typer.Option("--load", help="Put load on both sides as well (configs/slo.yaml): docs/load.md.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A new directory to copy the record and the reports to.")
     ] = None,
@@ -109,7 +117,7 @@ def run_command(
     ] = False,
 ) -> None:
     """Do the whole job: quantize, serve and replay both sides, evaluate, decide, report."""
-    request = Request(model, recipe, golden, serving, policy, explore, calibration)
+    request = Request(model, recipe, golden, serving, policy, explore, calibration, combined, load)
     try:
         if output is not None and output.exists():
             raise UsageError(f"{output}: exists already", "Name a new directory: an old record must not pass for this.")

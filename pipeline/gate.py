@@ -19,6 +19,8 @@ from pipeline.golden import GoldenSet
 from pipeline.golden.private import demand_no_private_data
 from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
+from pipeline.load.settings import load_load_settings
+from pipeline.load.sweep import Served
 from pipeline.processes import supervised
 from pipeline.processor import cpu_flags
 from pipeline.progress import Progress
@@ -27,6 +29,7 @@ from pipeline.quantizers.hardware import demand_engine, demand_servable
 from pipeline.reporting import RunFacts
 from pipeline.request import Request, default_policy
 from pipeline.secrets import scrubbed
+from pipeline.serving import variables
 from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.settings import (
     PROJECT_ROOT,
@@ -37,7 +40,7 @@ from pipeline.settings import (
     load_recipe,
     load_serving,
 )
-from pipeline.stages import decide, evaluate, inspect, quantize, report, resolve, serve_replay
+from pipeline.stages import decide, evaluate, inspect, load, quantize, report, resolve, serve_replay
 from pipeline.stages.beside import Beside
 from pipeline.stages.comparability import compared
 from pipeline.stages.evaluate import OUTCOMES
@@ -267,7 +270,8 @@ class Gate:
                 self.candidate,
                 {**self._replayed("baseline"), **self._replayed("candidate")},
                 (*self.findings, *served),
-                kv_pool(*(self.replays(side)[0].path for side in get_args(Side))),
+                [*kv_pool(*(self.replays(side)[0].path for side in get_args(Side))), *self._under_load[1]],
+                self._under_load[0],
             ),
             findings=[*inspect.reasons(served), *self._findings(), *beside],
             look=self._looks.given_up_at,
@@ -275,12 +279,35 @@ class Gate:
         self._note(run, output, "decision.json")
         return output
 
+    @cached_property
+    def _under_load(self) -> tuple[Mapping[str, Any] | None, Sequence[Resource]]:
+        """What both sides bear, where that was asked for and the candidate was not given up."""
+        if not self.request.load or self._looks.given_up_at is not None:
+            return None, ()
+
+        def work(run: StageRun | None) -> StageOutput:
+            sides = [(each, Served(each.path, each.digest, self.plan)) for each in (self.baseline, self.candidate)]
+            output = load.run(
+                self.store,
+                baseline=sides[0],
+                candidate=sides[1],
+                golden=self.golden,
+                max_model_len=self.serving.max_model_len,
+                settings=load_load_settings(),
+                progress=self.progress,
+            )
+            self._note(run, output, load.LOAD)
+            return output
+
+        return load.read_load(self._staged("load", work))
+
     def _context(
         self,
         candidate: Checkpoint | None = None,
         inputs: Mapping[str, str] | None = None,
         findings: Sequence[Finding] = (),
         resources: Sequence[Resource] = (),
+        under_load: Mapping[str, Any] | None = None,
     ) -> RecordContext:
         """What the record says beside the decision. Without a candidate none was made."""
         digest, weight_bytes = (candidate.digest, candidate.weight_bytes) if candidate else (None, None)
@@ -295,6 +322,8 @@ class Gate:
             drift=self._beside.drift,
             general=self._beside.general,
             resources=resources,
+            conditions=variables.combined(variables.of_recipe(self.recipe)),
+            load=under_load,
             times={"decided": datetime.now(UTC).isoformat(timespec="seconds"), **self._seconds},
         )
 
@@ -352,6 +381,7 @@ class Gate:
         The baseline is replayed, and replayed again, while the candidate is quantized; the candidate's server
         starts at once when memory allows two servers, else when the baseline's has stopped.
         """
+        variables.demand_one(variables.of_recipe(self.recipe), self.request.combined)
         _ = self.baseline
         if self.settled:
             self.progress.say("plan", "too few golden turns to decide: stopped before anything is quantized")

@@ -26,6 +26,10 @@ class Request:
     explore: bool = False
     """Go on where the golden set is too small to decide; the verdict is never ACCEPT."""
     calibration: str = str(CALIBRATION)
+    combined: bool = False
+    """Allow a recipe that changes weights and KV cache at once; the record states it."""
+    load: bool = False
+    """Put load on both sides as well."""
 
     @property
     def command(self) -> str:
@@ -42,6 +46,7 @@ class Request:
             words.append("--explore")
         if self.calibration != default.calibration:
             words += ["--calibration", self.calibration]
+        words += [f"--{name}" for name in ("combined", "load") if getattr(self, name)]
         return scrubbed(shlex.join(words))
 
 

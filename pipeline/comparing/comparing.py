@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import golden as golden_sets
-from pipeline.comparing import variables
 from pipeline.comparing.declared import load_declarations
 from pipeline.comparing.sides import CheckpointSide, EndpointSide, Name, Side
 from pipeline.errors import GoldenSetError, UsageError, Verdict
 from pipeline.evidence.record import BaselineFacts, CandidateFacts, RecordContext, read_decision
 from pipeline.golden import GoldenSet
+from pipeline.golden.private import demand_no_private_data
 from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
 from pipeline.load.settings import load_load_settings
@@ -29,13 +29,15 @@ from pipeline.quantizers.checkpoint import read_template
 from pipeline.reporting import RunFacts
 from pipeline.request import SUPPORT, default_policy
 from pipeline.runs import keep, slug
+from pipeline.secrets import scrubbed
+from pipeline.serving import variables
 from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
 from pipeline.stages import decide, evaluate, inspect, load, report
 from pipeline.stages.comparability import compared, compared_with_endpoints
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.resources import kv_pool
 from pipeline.stages.serve_replay import REPLIES
-from pipeline.statistics.facts import Reason, Resource
+from pipeline.statistics.facts import Reason, ReasonCode, Resource
 from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
 from pipeline.tracking import Tracker
@@ -100,6 +102,7 @@ class Comparison:
             self.golden = golden_sets.select(self.golden, self.policy.sample)
         if not self.golden.turns:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
+        demand_no_private_data(self.golden.turns, scrubbed(request.golden))
         declared = load_declarations(request.declared)
         self.baseline = self._side(
             "baseline", request.baseline_url, request.baseline, request.serving, declared.baseline
@@ -132,11 +135,7 @@ class Comparison:
         """What the verdict is conditional on, whatever the replays show."""
         told = variables.told(self.changes)
         lines = [f"what was changed: {'; '.join(told)}." if told else "no known difference between the sides."]
-        if len(told) > 1:
-            lines.append("all of these changes together (--combined): no single one of them is judged.")
-        if self.without_general:
-            lines.append("general ability, which the policy asks for, was not measured; `quant-gate run` does.")
-        return [*lines, *self.baseline.conditions(), *self.candidate.conditions()]
+        return [*lines, *variables.combined(self.changes), *self.baseline.conditions(), *self.candidate.conditions()]
 
     def load(self) -> StageOutput:
         """Both sides under load, in pairs.
@@ -204,9 +203,21 @@ class Comparison:
                 ),
                 load=told,
             ),
-            findings=[*inspect.reasons(served), *reasons, *explored],
+            findings=[*inspect.reasons(served), *reasons, *explored, *self._not_asked()],
         )
         return output, [path[0] / REPLIES for path in paths]
+
+    def _not_asked(self) -> list[Reason]:
+        """What the policy demands and a comparison does not measure: unknown is no ACCEPT."""
+        general = self.policy.general
+        gating = [name for name, task in general.tasks.items() if task.gating] if general else []
+        if not gating:
+            return []
+        text = (
+            f"the policy demands general ability ({', '.join(gating)}), which `compare` does not measure: give it a "
+            "policy with `general: null`."
+        )
+        return [Reason(ReasonCode.NO_DATA, Verdict.INCONCLUSIVE, text)]
 
     def _inspected(self, baseline: CheckpointSide, candidate: CheckpointSide) -> tuple[Finding, ...]:
         template = baseline.serving.chat_template

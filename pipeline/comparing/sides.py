@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pipeline import environments
-from pipeline.comparing import variables
 from pipeline.comparing.declared import Declared
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint, DigestCache, read_checkpoint, read_template
+from pipeline.serving import variables
 from pipeline.serving.endpoint import Endpoint, connect
 from pipeline.serving.plan import EnginePlan, make_plan
 from pipeline.serving.replay import build_request

@@ -40,7 +40,7 @@ def test_the_drawing_is_the_tree() -> None:
         for kind in classes()
     }
     assert drawn() == actual
-    assert len(actual) == 15
+    assert len(actual) == 17
 
 
 def test_no_error_ends_like_a_verdict_that_someone_may_act_on() -> None:

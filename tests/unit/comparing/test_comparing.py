@@ -74,7 +74,7 @@ def test_two_changes_at_once_need_a_word(
         run(golden, tmp_path, *sides, text=text)
     result = run(golden, tmp_path, *sides, text=text, combined=True)
     assert result.decision["verdict"] == "ACCEPT"
-    assert any("no single one of them is judged" in line for line in result.decision["conditions"])
+    assert any("no single one of them being judged" in line for line in result.decision["conditions"])
 
 
 def test_prompts_of_other_lengths_are_a_condition(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.comparing import variables
 from pipeline.errors import SettingsError, UsageError
+from pipeline.serving import variables
 from pipeline.settings import CONFIGS, ServingSettings, load_serving
 
 DEFAULT = load_serving()

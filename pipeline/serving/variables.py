@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.digests import canonical_json
 from pipeline.errors import UsageError
-from pipeline.settings import ServingSettings
+from pipeline.settings import Recipe, ServingSettings
 
 WEIGHTS = "weights"
 _SHOWN = 60
@@ -43,6 +43,12 @@ def _kv_scheme(checkpoint: Path) -> str | None:
         return None
 
 
+def of_recipe(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
+    """What a recipe changes: the weights, and the KV cache where it quantizes that as well."""
+    cache = {"kv_cache_dtype": ("as the weights", f"{recipe.kv_cache}, calibrated")} if recipe.kv_cache else {}
+    return {WEIGHTS: ("as they are", recipe.scheme), **cache}
+
+
 def changed(baseline: Mapping[str, Any], candidate: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Variables that are known of both sides and differ, with both values."""
     both = [name for name in baseline if name in candidate]
@@ -69,6 +75,15 @@ def told(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else canonical_json(value)
     return text if len(text) <= _SHOWN else f"{text[:16]}..."
+
+
+def combined(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """What a verdict on several changes at once is conditional on; nothing for a single one."""
+    if len(changes) < 2:
+        return []
+    return [
+        f"all of these changes together (--combined), no single one of them being judged: {'; '.join(told(changes))}."
+    ]
 
 
 def may_differ(changes: Mapping[str, tuple[Any, Any]]) -> frozenset[str]:
