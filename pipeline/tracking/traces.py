@@ -66,8 +66,9 @@ def turn_traces(
 
 
 def _gravity(flip: Mapping[str, Any]) -> int:
-    lost = flip["direction"] == "pass_to_fail"
-    return 2 * lost + (lost and flip["critical"])
+    if flip["direction"] != "pass_to_fail":
+        return 0
+    return 2 if flip["critical"] else 1
 
 
 def _trace(turn: Turn, flips: Sequence[Mapping[str, Any]], baseline: Reply, candidate: Reply) -> TurnTrace:

@@ -580,7 +580,7 @@ def test_flipped_turns_are_traces_of_the_run_with_feedback_and_links(uri: str, t
 
     client = _client(uri)
     experiment = client.get_experiment_by_name("quant-gate/demo").experiment_id
-    found = client.search_traces([experiment], run_id=tracker.run_id)
+    found = client.search_traces(locations=[experiment], run_id=tracker.run_id)
     shown = {trace.info.client_request_id: trace for trace in found}
     assert set(shown) == {"late#3", "b#1", "a#1"}
     lost = shown["late#3"]
