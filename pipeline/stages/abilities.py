@@ -155,8 +155,8 @@ def _decide(sides: Sequence[GeneralSide], rules: GateSettings) -> tuple[Decision
     """The decision on all items of either side. One that only one side has is missing on the other: INVALID."""
     items: dict[str, Sample] = {**sides[1].samples, **sides[0].samples}
     turns = [items[name].turn for name in sorted(items)]
-    outcomes = [list(_outcomes(side, rules.metrics)) for side in sides]
-    return decide(turns, *outcomes, rules, findings=unlike(*sides)), turns
+    baseline, candidate = (list(_outcomes(side, rules.metrics)) for side in sides)
+    return decide(turns, baseline, candidate, rules, findings=unlike(*sides)), turns
 
 
 def _outcomes(side: GeneralSide, metrics: Iterable[str]) -> Iterable[Outcome]:
