@@ -70,7 +70,7 @@ def load_key(path: Path | None, ask: AskPassword) -> SigningKey:
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
-    from securesystemslib.signer import CryptoSigner
+    from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 
     path = path or key_directory() / PRIVATE
     try:
@@ -102,13 +102,13 @@ def public_keys(paths: Sequence[Path]) -> dict[Path, Any]:
     :raises UsageError: a file is not a public key.
     """
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
-    from securesystemslib.signer import SSlibKey
+    from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
 
     own = key_directory() / PUBLIC
     found = {}
     for path in paths or ([own] if own.is_file() else []):
         try:
-            found[path] = SSlibKey.from_crypto(load_pem_public_key(path.read_bytes()))  # type: ignore[arg-type]
+            found[path] = SSlibKey.from_crypto(load_pem_public_key(path.read_bytes()))
         except (OSError, ValueError, TypeError) as error:
             raise UsageError(f"{path}: not a public key in PEM form", f"Give a {PUBLIC} of `keys new`.") from error
     return found
