@@ -39,6 +39,7 @@ def command(
         "--backend", "openai", "--base-url", url, "--endpoint", "/v1/completions",
         "--model", SERVED_NAME, "--tokenizer", str(checkpoint),
         "--dataset-name", "custom", "--dataset-path", str(dataset), "--skip-chat-template", "--disable-shuffle",
+        "--custom-output-len=-1",  # the lengths of the data set; its default is 256 for all
         "--num-prompts", str(users * settings.sweep.prompts_per_user),
         "--max-concurrency", str(users), *arrivals,
         "--ignore-eos", "--temperature", "0", "--num-warmups", "0", "--disable-tqdm",
@@ -97,10 +98,10 @@ def read_result(path: Path, requests: Sequence[Request], settings: LoadSettings)
         ) from error
     if bad := [name for name, value in figures.items() if not math.isfinite(value) or value < 0]:
         raise LoadError(f"{path}: {', '.join(bad)} cannot be", "Run the load test again.")
-    short = sum(got < request.output_tokens for got, request in zip(outputs, requests, strict=True))
-    if short:
+    others = sum(got != request.output_tokens for got, request in zip(outputs, requests, strict=True))
+    if others:
         raise LoadError(
-            f"{short} of {len(requests)} replies under load are shorter than asked for",
+            f"{others} of {len(requests)} replies under load are not as long as asked for",
             "Both sides must generate the same number of tokens; does the engine follow --ignore-eos?",
         )
     lengths = {request.length for request in requests}

@@ -11,8 +11,11 @@ from pipeline.load.sweep import SIDES
 from pipeline.statistics.facts import Resource
 
 Run = Mapping[str, Any]
-CURVE = ("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_p95_ms", "itl_p50_ms", "itl_p95_ms", "itl_p99_ms")
-CURVE += ("e2el_p50_ms", "e2el_p95_ms", "e2el_p99_ms", "request_throughput", "output_throughput", "goodput")
+CURVE = (
+    *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "tpot_p95_ms"),
+    *("itl_p50_ms", "itl_p95_ms", "itl_p99_ms", "e2el_p50_ms", "e2el_p95_ms", "e2el_p99_ms"),
+    *("request_throughput", "output_throughput", "goodput"),
+)
 NOT_REPRESENTATIVE = "measured on a machine whose speed is not representative"
 
 

@@ -37,7 +37,8 @@ def test_figures(tmp_path: Path) -> None:
         ({"failed": 1, "completed": 11, "errors": ["", "Traceback\nValueError: no room"]}, "1 of 12 .* ValueError: no"),
         ({"failed": 12, "completed": 0}, "12 of 12 requests failed"),  # prints 0.00 ms, and exits with 0
         ({"completed": 11}, "0 of 12 requests failed under load, 11 completed"),
-        ({"output_lens": [5] * 11 + [4]}, "1 of 12 replies under load are shorter"),
+        ({"output_lens": [5] * 11 + [4]}, "1 of 12 replies under load are not as long"),
+        ({"output_lens": [256] * 12}, "12 of 12 replies under load are not as long"),  # the default of `bench serve`
         ({"ttfts": []}, "figures of single requests are missing"),
         ({"p95_ttft_ms": float("nan")}, "ttft_p95_ms cannot be"),
         ({"request_goodput": None}, "cannot read"),
@@ -74,6 +75,7 @@ def test_the_command_line() -> None:
         "--ignore-eos --temperature 0",
         "--goodput ttft:100 tpot:20 e2el:900",
         "--skip-chat-template --disable-shuffle",
+        "--custom-output-len=-1",
         "--result-dir /r --result-filename run.json",
     ):
         assert part in line
