@@ -38,7 +38,7 @@ def track_ladder(record: LadderRecord, directory: Path, tracker: Tracker) -> Non
         "verdict": record.verdict,
         "exit_code": record.exit_code,
         "chosen": record.chosen or "none",
-        "mlflow.runName": f"{directory.name}: {record.verdict}",
+        "mlflow.runName": f"{record.verdict}: {directory.name}",
         "mlflow.note.content": (directory / MARKDOWN_FILE).read_text(encoding="utf-8"),
     }
     tracker.log(figures, tags)

@@ -291,8 +291,8 @@ class Tracker:
         self._client.log_inputs(self._run.id, datasets=[DatasetInput(dataset, [context])])
 
     def _log_decision(self, decision: Mapping[str, Any], flips: Sequence[Path], traces: Sequence[TurnTrace]) -> None:
-        # the UI's table of runs shows names, but no tags until asked to
-        name = f"{self._run.name}: {decision['verdict']}"
+        # the UI's table of runs shows names, cut at the end, but no tags until asked to
+        name = f"{decision['verdict']}: {self._run.name}"
         page = f"#/experiments/{self._experiment_id}/traces?selectedEvaluationId="
         links = {trace.turn_id: page + trace.id for trace in traces}
         tags = {**tags_of(decision), "mlflow.runName": name, "mlflow.note.content": description(decision, links)}

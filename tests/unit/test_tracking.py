@@ -242,8 +242,8 @@ def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Pat
     assert tracker.finish() is None
 
     runs = _runs(uri)
-    assert set(runs) == {"int4-rtn: REJECT", "quantize"}
-    gate, quantize = runs["int4-rtn: REJECT"], runs["quantize"]
+    assert set(runs) == {"REJECT: int4-rtn", "quantize"}
+    gate, quantize = runs["REJECT: int4-rtn"], runs["quantize"]
     assert (gate.info.run_id, gate.info.status) == (tracker.run_id, "FINISHED")
     assert gate.data.params["candidate.digest"] == CANDIDATE
     assert gate.data.params["recipe"] == "int4-rtn"
@@ -469,7 +469,7 @@ def test_a_run_is_ended_even_when_something_could_not_be_written(uri: str, tmp_p
     tracker.start()
     tracker.decision(decision(), [tmp_path / "flips.jsonl"])
     assert tracker.finish() is not None
-    assert _runs(uri)["gate: REJECT"].info.status == "FINISHED"
+    assert _runs(uri)["REJECT: gate"].info.status == "FINISHED"
 
 
 def test_finishing_what_was_never_started_is_harmless() -> None:
