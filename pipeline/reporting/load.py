@@ -30,8 +30,13 @@ SERVER_HEAD = (
 def rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     """The client's figures of every level with an empty prefix cache, as text under :data:`HEAD`."""
     for point in _of(load, "cold"):
-        figures = (f"{point[name]:.0f}" if name.endswith("_ms") else f"{point[name]:.3g}" for name in _FIGURES)
+        figures = (_figure(point[name]) for name in _FIGURES)
         yield (point["side"], str(point["users"]), *figures, "kept" if point["keeps_slo"] else "not kept")
+
+
+def _figure(value: float) -> str:
+    """Three digits at least, and no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def server_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

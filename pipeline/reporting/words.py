@@ -136,8 +136,15 @@ def tested(record: DecisionRecord) -> str:
         )
     return (
         f"{golden.turns} turns of {golden.transcripts} support conversations in {golden.scenarios} scenarios "
-        f"(golden set {golden.name}), answered by both builds on the same engine with the same settings."
+        f"(golden set {golden.name}), answered by both {_how_served(record)}."
     )
+
+
+def _how_served(record: DecisionRecord) -> str:
+    """Both builds alike, unless something differs by intent."""
+    if record.conditions:
+        return "sides; what differs between them is what the verdict is conditional on"
+    return "builds on the same engine with the same settings"
 
 
 def gain(record: DecisionRecord) -> str:
