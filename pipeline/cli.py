@@ -128,14 +128,15 @@ def run_command(
         if as_json:
             print(failure_line(error), flush=True)
         raise
-    if output is not None:
-        shutil.copytree(result.directory, output)
-    facts = result.facts
-    if problem := add_step_summary((result.directory / "summary.md").read_text(encoding="utf-8")):
-        facts = replace(facts, notes=(*facts.notes, problem))
-    _console(stderr=as_json).print(summary(result.decision, facts), crop=False)
-    if as_json:
-        print(result_line(result.decision, facts), flush=True)
+    with _no_exit():
+        if output is not None:
+            shutil.copytree(result.directory, output)
+        facts = result.facts
+        if problem := add_step_summary((result.directory / "summary.md").read_text(encoding="utf-8")):
+            facts = replace(facts, notes=(*facts.notes, problem))
+        _console(stderr=as_json).print(summary(result.decision, facts), crop=False)
+        if as_json:
+            print(result_line(result.decision, facts), flush=True)
     raise typer.Exit(result.exit_code)
 
 
