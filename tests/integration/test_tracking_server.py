@@ -54,13 +54,13 @@ def _wait_until_well(port: int, server: subprocess.Popen[bytes], log: Path) -> N
 
 
 @contextmanager
-def tracking_server(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """`mlflow server` with SQLite behind it and artifacts sent through it."""
+def tracking_server(folder: Path, store: str | None = None) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """`mlflow server` with a database behind it (SQLite unless another is given) and artifacts sent through it."""
     port = _free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += [
         "--backend-store-uri",
-        f"sqlite:///{folder}/server.db",
+        store or f"sqlite:///{folder}/server.db",
         "--artifacts-destination",
         str(folder / "files"),
     ]
