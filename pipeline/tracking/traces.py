@@ -129,9 +129,11 @@ def log_traces(uri: str, experiment_id: str, run_id: str, traces: Sequence[TurnT
 
     client = TracingClient(uri)
     now = time.time_ns()
-    for trace in traces:
-        client.start_trace(_info(trace, experiment_id, run_id, now))
-    spans = [span for trace in traces for span in _spans(trace, experiment_id, now)]
+    # MLflow's table begins with the latest: a millisecond apart, they stand in their order
+    moments = [now - place * 1_000_000 for place in range(len(traces))]
+    for trace, moment in zip(traces, moments, strict=True):
+        client.start_trace(_info(trace, experiment_id, run_id, moment))
+    spans = [span for trace, moment in zip(traces, moments, strict=True) for span in _spans(trace, moment)]
     for first in range(0, len(spans), 30):  # ten turns: policies of many pages must not add up to one huge request
         client.log_spans(experiment_id, spans[first : first + 30])
 
@@ -183,7 +185,13 @@ def _last_question(trace: TurnTrace) -> str:
 
 
 def _in_short(trace: TurnTrace) -> str:
-    return json.dumps({side: _said(answer) for side, answer in trace.replies.items()}, ensure_ascii=False)
+    """Both replies on a line each, the candidate's first: the table cuts what is long."""
+    return "\n".join(f"{side}: {_plainly(_said(trace.replies[side]))}" for side in ("candidate", "baseline"))
+
+
+def _plainly(said: Mapping[str, Any]) -> str:
+    calls = [f"{call['function']['name']}({call['function']['arguments']})" for call in said.get("tool_calls", ())]
+    return " ".join(part for part in (said.get("error"), said.get("content"), *calls) if part) or "(empty)"
 
 
 def _said(answer: Mapping[str, Any]) -> Any:
@@ -191,7 +199,7 @@ def _said(answer: Mapping[str, Any]) -> Any:
     return answer["choices"][0]["message"] if "choices" in answer else answer
 
 
-def _spans(trace: TurnTrace, experiment_id: str, now: int) -> list[Any]:
+def _spans(trace: TurnTrace, now: int) -> list[Any]:
     from mlflow.entities import SpanType
 
     question = {"turn": trace.turn_id, "asked": _last_question(trace)}

@@ -587,6 +587,8 @@ def test_flipped_turns_are_traces_of_the_run_with_feedback_and_links(uri: str, t
     assert lost.info.trace_id == traces[0].id
     assert (lost.info.tags["flip"], lost.info.tags["critical"]) == ("worse", "true")
     assert lost.info.request_preview == "Refund 12.50 please"
+    assert lost.info.response_preview == 'candidate: Of course.\nbaseline: refund({"amount": 12.5})'
+    assert [trace.info.client_request_id for trace in found] == ["late#3", "b#1", "a#1"]  # as the UI sorts them
     said = {each.name: each for each in lost.info.assessments}
     assert set(said) == {"tool_call_correct", "behaviour"}
     assert said["tool_call_correct"].value is False
