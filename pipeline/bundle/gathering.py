@@ -158,7 +158,7 @@ def golden_digests(files: Mapping[str, str], sample: Mapping[str, Any] | None) -
     return {whole} if sample is None else {whole, digest_of([whole, sample])}
 
 
-def _write(gate: Gate, root: Path, checkpoints: Mapping[str, Any]) -> None:
+def _write(gate: Gate, root: Path, checkpoints: Mapping[Side, Any]) -> None:
     for name in (DECISION_FILE, FLIPS_FILE):
         shutil.copyfile(gate.decision.path / name, root / name)
     shutil.copyfile(gate.decision.path / STAGE_FILE, root / DECIDED)

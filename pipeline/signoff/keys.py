@@ -70,7 +70,7 @@ def load_key(path: Path | None, ask: AskPassword) -> SigningKey:
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
-    from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
+    from securesystemslib.signer import CryptoSigner
 
     path = path or key_directory() / PRIVATE
     try:
@@ -102,7 +102,7 @@ def public_keys(paths: Sequence[Path]) -> dict[Path, Any]:
     :raises UsageError: a file is not a public key.
     """
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
-    from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
+    from securesystemslib.signer import SSlibKey
 
     own = key_directory() / PUBLIC
     found = {}

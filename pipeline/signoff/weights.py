@@ -23,7 +23,7 @@ def sign_weights(checkpoint: Path, key: SigningKey, target: Path) -> None:
     from model_signing import signing
 
     try:
-        signer = signing.Config().use_elliptic_key_signer(private_key=key.path, password=key.password)  # type: ignore[arg-type]
+        signer = signing.Config().use_elliptic_key_signer(private_key=key.path, password=key.password)
         signer.sign(checkpoint, target)
     except (OSError, ValueError) as error:
         raise SignoffError(
