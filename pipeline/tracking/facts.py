@@ -119,11 +119,11 @@ def description(decision: Mapping[str, Any], links: Mapping[str, str] | None = N
     lines += [f"- {_cell(reason['text'])}" for reason in decision["reasons"]]
     lines += [
         "",
-        "| metric | verdict | baseline | candidate | difference | limits | margin | flips (worse / better) | turns |",
+        "| metric | verdict | baseline | candidate | change, pp | limits, pp | margin, pp | worse / better | turns |",
         "|---|---|---:|---:|---:|---|---:|---:|---:|",
     ]
     for row in decision["metrics"]:
-        limits = f"{_points(row['lower'])} … {_points(row['upper'])}"
+        limits = f"{_points(row['lower'])}…{_points(row['upper'])}"  # no space: the page has little room for a table
         cells = (
             row["metric"] if row["gating"] else f"{row['metric']} (not gating)",
             row["verdict"],
@@ -196,7 +196,7 @@ def _percent(share: float | None) -> str:
 
 def _points(share: float | None, sign: bool = True) -> str:
     """A difference of shares in percentage points."""
-    return "-" if share is None else f"{share * 100:{'+' if sign else ''}.1f} pp"
+    return "-" if share is None else f"{share * 100:{'+' if sign else ''}.1f}"
 
 
 def _cell(value: Any) -> str:
