@@ -184,7 +184,7 @@ def test_the_remedy_lists_the_known_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("dtype: float32\n", "some.yaml:1: dtype: Input should be 'auto', 'bfloat16' or 'float16'"),
+        ("dtype: float64\n", "some.yaml:1: dtype: Input should be 'auto', 'bfloat16', 'float16' or 'float32'"),
         ("gpu_memory_utilization: 1.5\n", "some.yaml:1: gpu_memory_utilization: Input should be less than or equal"),
         ("extra_args: --swap-space\n", "some.yaml:1: extra_args: Input should be a valid tuple"),
         ("seed: 0\nextra_args:\n  - --swap-space\n  - 4\n", "some.yaml:4: extra_args.1: Input should be a valid str"),
