@@ -293,3 +293,20 @@ def test_the_noise_floor_stands_in_the_figures() -> None:
     text = " ".join(Page(made.page()).text.split())
     assert "differs from itself on 8 of 400 turns" in text
     assert made.decision["to_change"] in text
+
+
+def test_what_a_reply_answers_is_open_and_what_came_before_is_folded() -> None:
+    made = sample(Verdict.REJECT)
+    first = made.flips[0].turn_id
+    talk = [
+        ("user", "earlier question"),
+        ("assistant", "earlier answer"),
+        ("user", "last question"),
+        ("tool", "found it"),
+    ]
+    messages = tuple({"role": role, "content": text} for role, text in talk)
+    made.turns[first] = replace(made.turns[first], messages=messages)
+    article = replace(made, flips=made.flips[:1]).page().split("<article")[1].split("</article>")[0]
+    folded, shown = article.split("</details>")
+    assert "earlier question" in folded and "earlier answer" in folded
+    assert "last question" in shown and "found it" in shown
