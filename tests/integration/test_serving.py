@@ -73,7 +73,8 @@ def test_engine_tells_version_arguments_and_cache(real_server: Server, engine_pl
     assert facts["version"] == engine_plan.version
     assert "'max_model_len': 8192" in facts["arguments"]
     assert "KV cache size" in facts["kv_cache"]
-    assert facts["settings"]["dtype"] == "torch.bfloat16"
+    asked = engine_plan.flags[engine_plan.flags.index("--dtype") + 1]
+    assert facts["settings"]["dtype"] == f"torch.{asked}"
     assert facts["settings"]["max_seq_len"] == "8192"
     assert set(facts["settings"]) == set(_SETTINGS)
 
