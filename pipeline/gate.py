@@ -193,9 +193,7 @@ class Gate:
                     repeats=self._repeats(side),
                     looks=self._looks.parts if side == "candidate" else (),
                     stop=self._give_up,
-                    probes=self._beside.probes(
-                        side, checkpoint, self.baseline, self.plan, self.serving.max_model_len
-                    ),
+                    probes=self._beside.probes(side, checkpoint, self.baseline, self.plan, self.serving.max_model_len),
                     progress=self.progress,
                     label=f"replay {side}",
                 )

@@ -55,9 +55,7 @@ def _engine(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def compared(
-    baseline: Sequence[Path], candidate: Sequence[Path], may_differ: Collection[str] = ()
-) -> list[Reason]:
+def compared(baseline: Sequence[Path], candidate: Sequence[Path], may_differ: Collection[str] = ()) -> list[Reason]:
     """What keeps the replays of the two sides from being compared; each side's first, then its repeats.
 
     Where the candidate has other samples they are compared with the baseline's of the same number, which have the same

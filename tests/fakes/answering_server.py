@@ -1,7 +1,7 @@
 """A FAKE OpenAI-compatible server that answers by a function: no model, standard library only.
 
 Chat requests get ``chat(text of the last message)``: a text, None (``content: null``) or an HTTP status. Completion
-requests with ``echo`` get a log-probability for every token of the prompt: ``likely(token ids)`` for each of the tokens.
+requests with ``echo`` get a log-probability for every token of the prompt: ``likely(token ids)`` for each of them.
 """
 
 from __future__ import annotations

@@ -176,5 +176,5 @@ def test_error_rate_of_a_gain() -> None:
 
 
 def test_a_policy_with_a_bare_number_is_told_what_is_meant() -> None:
-    with pytest.raises(ValueError, match="benefit.weight_bytes"):
+    with pytest.raises(ValueError, match=r"benefit\.weight_bytes"):
         GateSettings.model_validate({"benefit": {"weight_bytes": 0.2}, "metrics": {"m": {"margin": 0.03}}})
