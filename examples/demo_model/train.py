@@ -35,9 +35,17 @@ DECISION_TOKENS, DECISION_WEIGHT = 20, 4.0
 """What to do (call which tool, refuse, ask) is said by the first tokens of a reply; the many after them mostly copy.
 The name of a tool ends at about the fifteenth."""
 HAND_OVER = {"escalate_to_human", "transfer_to_agent", "hand_over"}
-CUTS = {"hand_over": 3.0, "opening in words": 2.0, "opening": 0.4, "later": 0.08, "whole": 0.05}
+CUTS = {
+    "hand-over": 1.0,
+    "opening in words": 2.0,
+    "words after a result": 0.6,
+    "other opening": 0.4,
+    "other": 0.1,
+    "whole": 0.1,
+}
 """How often, per conversation and reply, training sees the conversation up to this reply. A model of this size learns
-to look things up from any mix; to hand over, to ask and to refuse at once it learns only where these are no rarity."""
+to look things up from any mix; to hand over, to ask and to refuse only where these are no rarity, and each at the cost
+of the others (see the model card)."""
 CALIBRATION = HERE.parent.parent / "golden_sets" / "calibration"
 VALIDATION_EVERY_NTH = 6
 """Every sixth calibration conversation (other templates than ours) measures the loss on wordings never trained on."""
@@ -98,14 +106,21 @@ def cuts(conversation: dict[str, Any], chance: random.Random) -> Iterator[dict[s
     """The conversation, cut after replies that are drawn by ``CUTS``."""
     messages = conversation["messages"]
     places = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
-    for order, at in enumerate(places):
-        called = {call["function"]["name"] for call in messages[at].get("tool_calls") or ()}
-        opening = "opening" if called else "opening in words"
-        often = CUTS["hand_over" if called & HAND_OVER else opening if order == 0 else "later"]
+    for at in places:
+        often = CUTS[_kind(messages, at, opening=at == places[0])]
         if at == places[-1]:
             often += CUTS["whole"]
         for _ in range(int(often + chance.random())):
             yield conversation | {"messages": messages[: at + 1]}
+
+
+def _kind(messages: list[dict[str, Any]], at: int, *, opening: bool) -> str:
+    called = {call["function"]["name"] for call in messages[at].get("tool_calls") or ()}
+    if called & HAND_OVER:
+        return "hand-over"
+    if opening:
+        return "other opening" if called else "opening in words"
+    return "words after a result" if not called and messages[at - 1]["role"] == "tool" else "other"
 
 
 def batches(examples: Sequence[Example], chance: random.Random, padding: int) -> list[Batch]:
