@@ -50,7 +50,7 @@ test: test-fast ## all tests: unit tests first, then those with the real engine
 	.venv/bin/pytest tests/integration
 
 test-fast: setup ## unit tests only, under two minutes
-	.venv/bin/pytest tests/unit
+	.venv/bin/pytest -n auto tests/unit
 
 lint: ## ruff, mypy and the import contracts
 	@$(SETUP) pipeline

@@ -301,7 +301,7 @@ def test_what_both_sides_said_becomes_reasons(tmp_path: Path, monkeypatch: pytes
     before, after = sides(tmp_path, ALL, ALL | dict.fromkeys(range(30), 0.0))
     outputs = iter(StageOutput("general", path.name, path, False, 1.0) for path in (before, after))
     monkeypatch.setattr(general, "run", lambda *positional, **named: next(outputs))
-    monkeypatch.setattr(abilities, "load_suite", lambda wanted: SUITE)
+    monkeypatch.setattr(abilities, "load_suite", lambda name, tasks: SUITE)
     made = Abilities(store, policy(), Silent())
     plan = FakeMachine().plan(None, store)
     for side in ("baseline", "candidate"):
