@@ -112,7 +112,19 @@ def test_the_same_evidence_gives_the_same_bytes(accepted: Path, tmp_path: Path) 
 def test_turns_come_back_as_they_were(tmp_path: Path) -> None:
     turns = load(PROJECT_ROOT / "golden_sets" / "support").turns
     write_turns(tmp_path / "turns.jsonl", turns)
-    assert read_turns(tmp_path / "turns.jsonl") == turns
+    back = read_turns(tmp_path / "turns.jsonl")
+    assert back == turns
+
+
+def test_evidence_names_arguments_in_the_order_of_the_set(tmp_path: Path) -> None:
+    turns = load(PROJECT_ROOT / "golden_sets" / "support").turns
+    write_turns(tmp_path / "turns.jsonl", turns)
+    orders = [
+        [list(call.arguments) for turn in some for call in turn.expect.tool_calls]
+        for some in (turns, read_turns(tmp_path / "turns.jsonl"))
+    ]
+    assert any(names != sorted(names) for names in orders[0])  # else nothing is shown
+    assert orders[0] == orders[1]
 
 
 # --- every edit is named -----------------------------------------------------------------------
