@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from pipeline.comparing.comparing import CompareRequest, Comparison, compare
 from pipeline.evidence.record import resource_rows
+from pipeline.options import Explore, Golden, Serving
 from pipeline.reporting import summary
 from pipeline.reporting.live import LiveProgress
 from pipeline.reporting.load import load_view
@@ -22,6 +23,13 @@ from pipeline.statistics.facts import Benefit
 from pipeline.store import Store
 
 DEFAULT = CompareRequest()
+Baseline = Annotated[str, typer.Option("--baseline", "-b", help="As --model of `run`; a directory may be quantized.")]
+Candidate = Annotated[
+    str | None, typer.Option("--candidate", "-c", help="As --baseline; default: the same checkpoint.")
+]
+CandidateServing = Annotated[
+    str | None, typer.Option("--candidate-serving", help="Serve the candidate otherwise: a serving variant.")
+]
 Slo = Annotated[Path | None, typer.Option("--slo", help="Service level and sweep; default configs/slo.yaml.")]
 
 
@@ -32,37 +40,25 @@ def register(app: typer.Typer) -> None:
 
 
 def compare_command(
-    baseline: Annotated[
-        str, typer.Option("--baseline", "-b", help="As --model of `run`; a directory may be quantized.")
-    ] = DEFAULT.baseline,
+    baseline: Baseline = DEFAULT.baseline,
     baseline_url: Annotated[
         str | None, typer.Option("--baseline-url", help="An OpenAI-compatible endpoint instead.")
     ] = None,
-    candidate: Annotated[
-        str | None, typer.Option("--candidate", "-c", help="As --baseline; default: the same checkpoint.")
-    ] = None,
+    candidate: Candidate = None,
     candidate_url: Annotated[
         str | None, typer.Option("--candidate-url", help="An OpenAI-compatible endpoint instead.")
     ] = None,
-    serving: Annotated[
-        str, typer.Option("--serving", "-s", help="A name in configs/serving, or the path of a .yaml file.")
-    ] = DEFAULT.serving,
-    candidate_serving: Annotated[
-        str | None, typer.Option("--candidate-serving", help="Serve the candidate otherwise: a serving variant.")
-    ] = None,
+    serving: Serving = DEFAULT.serving,
+    candidate_serving: CandidateServing = None,
     declared: Annotated[
         Path | None, typer.Option("--declared", help="What endpoints serve, which they do not tell: see docs/load.md.")
     ] = None,
     combined: Annotated[
         bool, typer.Option("--combined", help="Allow more than one difference between the sides; the record says so.")
     ] = False,
-    golden: Annotated[
-        str, typer.Option("--golden", "-g", help="Golden set: a directory, a file, a URL or a hub id (owner/name).")
-    ] = DEFAULT.golden,
+    golden: Golden = DEFAULT.golden,
     policy: Annotated[Path | None, typer.Option("--policy", "-p", help="Decision policy, as for `run`.")] = None,
-    explore: Annotated[
-        bool, typer.Option("--explore", help="Go on although the golden set is too small to decide; never ACCEPT.")
-    ] = False,
+    explore: Explore = False,
     load: Annotated[
         bool, typer.Option("--load", help="Put load on both sides as well: what is gained at the service level?")
     ] = False,
@@ -94,18 +90,10 @@ def compare_command(
 
 
 def load_command(
-    baseline: Annotated[
-        str, typer.Option("--baseline", "-b", help="As --model of `run`; a directory may be quantized.")
-    ] = DEFAULT.baseline,
-    candidate: Annotated[
-        str | None, typer.Option("--candidate", "-c", help="As --baseline; default: the same checkpoint.")
-    ] = None,
-    serving: Annotated[
-        str, typer.Option("--serving", "-s", help="A name in configs/serving, or the path of a .yaml file.")
-    ] = DEFAULT.serving,
-    candidate_serving: Annotated[
-        str | None, typer.Option("--candidate-serving", help="Serve the candidate otherwise: a serving variant.")
-    ] = None,
+    baseline: Baseline = DEFAULT.baseline,
+    candidate: Candidate = None,
+    serving: Serving = DEFAULT.serving,
+    candidate_serving: CandidateServing = None,
     combined: Annotated[bool, typer.Option("--combined", help="Allow more than one difference.")] = False,
     golden: Annotated[
         str, typer.Option("--golden", "-g", help="Golden set that prompts and lengths are taken from.")
