@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from test_tracking_server import tracking_server
 
@@ -19,22 +20,28 @@ from evaluators.turn import Behaviour, Expectation, Reply, Turn
 from pipeline.tracking import Tracker
 from pipeline.tracking.traces import log_traces, turn_traces
 
-PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-"""Where Debian's packages put them."""
+DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+"""Where Debian's packages put the server's programs, which are not on the path there."""
+
+
+def _programs() -> Path:
+    """The directory of PostgreSQL's server programs."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    if not DEBIAN:
+        pytest.skip("PostgreSQL's server programs are not installed (on Debian: apt-get install postgresql)")
+    return DEBIAN[-1]
 
 
 @pytest.fixture
 def database() -> Iterator[str]:
     """Address of a database of a PostgreSQL server that lives as long as the test."""
-    pytest.importorskip("psycopg", reason="needs PostgreSQL's driver: uv pip install psycopg[binary]")
-    if not PROGRAMS:
-        pytest.skip("needs PostgreSQL: apt-get install postgresql")
-    programs = PROGRAMS[-1].parent
+    programs = _programs()
     # PostgreSQL refuses to run as root, and another user must be able to reach its files.
-    other = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    other = ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
     folder = Path(tempfile.mkdtemp(prefix="quant-gate-postgres-"))
     if other:
-        shutil.chown(folder, "postgres")
+        shutil.chown(folder, "nobody")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -63,7 +70,6 @@ def flip(turn: str) -> dict[str, Any]:
 
 
 def test_a_run_with_its_traces_lands_in_postgresql(database: str, tmp_path: Path) -> None:
-    import psycopg
     from mlflow import MlflowClient
 
     messages = ({"role": "user", "content": "Where is order A-1?"},)
