@@ -5,6 +5,8 @@ MODEL ?= demo
 RECIPE ?= fp8-dynamic
 GATE := .venv/bin/quant-gate
 SETUP = $(PYTHON) -m pipeline.environments setup
+# Images for containers like to set it; each process would then compile its imports anew, seconds every time.
+unexport PYTHONDONTWRITEBYTECODE
 export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL RUN BY NOTE WAIVE EXPIRES
 
 .PHONY: help setup gate ladder diagnose selftest signoff test test-fast lint ui clean benchmarks
