@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from checkpoints import CONFIG, SCHEMES, Tensors, llama, quantize, write
+from inspecting import Inspect
 
 from pipeline.inspection import Finding, inspect_artifact, load_hardware
-
-Inspect = Callable[..., tuple[Finding, ...]]
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +46,3 @@ def inspect(baseline: Path) -> Inspect:
         return inspect_artifact(folder, beside or baseline, hardware_targets=load_hardware(), **options)
 
     return run
-
-
-def named(findings: tuple[Finding, ...]) -> set[str]:
-    """Names of the checks that found something."""
-    return {found.check for found in findings}

@@ -26,7 +26,7 @@ from checkpoints import (
     value,
     write,
 )
-from conftest import Inspect
+from inspecting import Inspect
 
 from pipeline.inspection import Severity
 

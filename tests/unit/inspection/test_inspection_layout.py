@@ -25,7 +25,7 @@ from checkpoints import (
     value,
     write,
 )
-from conftest import Inspect, named
+from inspecting import Inspect, named
 
 from pipeline.errors import ModelError, SettingsError
 from pipeline.inspection import Hardware, Severity, inspect_artifact, load_hardware

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from checkpoints import CONFIG, TEMPLATE, llama, tokenizer, write
-from conftest import Inspect, named
+from inspecting import Inspect, named
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
 
 from evaluators.turn import Behaviour, Expectation, Turn

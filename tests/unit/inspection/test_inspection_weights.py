@@ -25,7 +25,7 @@ from checkpoints import (
     value,
     write,
 )
-from conftest import Inspect, named
+from inspecting import Inspect, named
 
 from pipeline.inspection import Severity
 
