@@ -66,13 +66,13 @@ class CompareRequest:
 
     @property
     def command(self) -> str:
-        """The shell command that repeats this comparison."""
+        """The shell command that repeats this comparison, without secrets that a URL may hold."""
         default, words = CompareRequest(), ["quant-gate", "compare"]
         for name in self.__slots__:
             value = getattr(self, name)
             if value != getattr(default, name):
                 words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-        return shlex.join(words)
+        return scrubbed(shlex.join(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Comparison:
     def __init__(self, request: CompareRequest, store: Store, progress: Progress) -> None:
         self.request, self.store, self.progress = request, store, progress
         policy = load_gate(request.policy or default_policy("" if request.baseline_url else request.baseline))
-        self.without_general = policy.general is not None
+        self.general = policy.general
         self.policy: GateSettings = policy.model_copy(update={"general": None})
         self.golden: GoldenSet = golden_sets.load(request.golden)
         if self.policy.sample is not None:
@@ -209,8 +209,7 @@ class Comparison:
 
     def _not_asked(self) -> list[Reason]:
         """What the policy demands and a comparison does not measure: unknown is no ACCEPT."""
-        general = self.policy.general
-        gating = [name for name, task in general.tasks.items() if task.gating] if general else []
+        gating = [name for name, task in self.general.tasks.items() if task.gating] if self.general else []
         if not gating:
             return []
         text = (

@@ -65,6 +65,16 @@ def test_nothing_declared_is_no_accept(
     assert "nothing was declared" in "\n".join(result.decision["conditions"])
 
 
+def test_general_ability_that_the_policy_demands_is_not_measured_and_so_no_accept(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    with golden["policy"].open("a", encoding="utf-8") as policy:
+        policy.write("general: {suite: own, tasks: {arithmetic: {margin: 0.05}, json: {gating: false, margin: 0.05}}}\n")
+    result = run(golden, tmp_path, endpoint(), endpoint())
+    assert (result.decision["verdict"], codes(result)) == ("INCONCLUSIVE", ["NO_DATA"])
+    assert "general ability (arithmetic), which `compare` does not measure" in result.decision["reasons"][0]["text"]
+
+
 def test_two_changes_at_once_need_a_word(
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
