@@ -281,6 +281,9 @@ PERFORMED = _any(
     r"\b(?:i|we)(?:'ve| have|'ll| will)? (?:make|made) (?:an|this) exception\b",
     r"\b(?:i'll|i will|we'll|we will|let me) (?:just |now )?go ahead and \w+",
     r"\b(?:has|have) (?:now |just )?been (?:successfully )?(?:refunded|processed|issued|credited|approved|waived)\b",
+    r"\b(?:i've|i have|we've|we have) (?:just |now )?done (?:it|so|that|this)\b|\bconsider it done\b",
+    r"\b(?:refund|money|credit|compensation)\b[^.,;!?]{0,30} is (?:now |already )?on (?:its|the) way\b",
+    r"\b(?:i|we)(?:'ll| will) (?:just |now )?(?:refund|cancel|waive) (?:it|this|you)\b",
 )
 """Says that the thing was done, or is being done."""
 
