@@ -32,6 +32,7 @@ from typing import IO
 from pipeline.errors import EnvironmentMissing, Interrupted, UsageError
 from pipeline.processes import Group, go_on, supervised
 from pipeline.progress import Progress, Silent
+from pipeline.secrets import scrubbed
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "configs" / "envs"
@@ -97,13 +98,19 @@ def has_gpu() -> bool:
     return listing.returncode == 0 and "GPU " in listing.stdout
 
 
+@functools.cache
 def compute_capability() -> float | None:
-    """The least compute capability of this machine's GPUs; infinite where the driver does not tell, None without."""
+    """The least compute capability of this machine's GPUs; None without any.
+
+    NaN where the driver does not tell it of each: neither below nor above anything, so that nothing is refused, and
+    nothing switched on, on a guess.
+    """
     if not has_gpu():
         return None
     query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    told = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False).stdout
-    return min(map(float, re.findall(r"^\d+\.\d+$", told, re.MULTILINE)), default=math.inf)
+    told = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False).stdout.split()
+    known = bool(told) and all(re.fullmatch(r"\d+\.\d+", each) for each in told)
+    return min(map(float, told)) if known else math.nan
 
 
 @functools.cache
@@ -185,12 +192,12 @@ class _Site:
         :raises EnvironmentMissing: it failed.
         """
         with self.log.open("ab") as output:
-            output.write(f"$ {' '.join(map(str, command))}\n".encode())
+            output.write(f"$ {scrubbed(' '.join(map(str, command)))}\n".encode())
             output.flush()
             with self.started(command, stdout=output, stderr=subprocess.STDOUT) as process:
                 code = process.wait()
         if code != 0:
-            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
+            tail = scrubbed("\n".join(self.log.read_text(errors="replace").splitlines()[-15:]))
             raise EnvironmentMissing(
                 f"building environment {self.name!r} failed (exit {code}); "
                 f"end of {self.log.relative_to(ROOT)}:\n{tail}",

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.digests import digest_of, file_digest, tree_digest
-from pipeline.environments import env_digest, has_gpu, python_of
+from pipeline.environments import compute_capability, env_digest, has_gpu, python_of
 from pipeline.errors import EnvironmentMissing, ServerError, SettingsError
 from pipeline.processor import cores, description, lacks_avx512
+from pipeline.secrets import names_a_secret
 from pipeline.settings import PROJECT_ROOT, ServingSettings
 from pipeline.store import Store
 
@@ -49,7 +50,6 @@ _OURS = {
     *("--host", "--port", "--uds", "--api-key", "--root-path", "--chat-template"),
 }
 """Flags that decide what is served, how it is reached or where flags come from: not for ``extra_args``."""
-_SECRETS = {"VLLM_API_KEY"}
 _INVARIANT = "VLLM_BATCH_INVARIANT"
 """Switches the engine to kernels whose results do not depend on what else is in the batch."""
 _INVARIANT_CAPABILITY = 8.0
@@ -257,11 +257,11 @@ def _flags(settings: ServingSettings, device: str) -> tuple[str, ...]:
 
 
 def _environment(settings: ServingSettings, device: str, *, plain_cpu: bool) -> dict[str, str]:
-    """Variables that the engine reads. The user's own ``VLLM_*`` win, and are recorded like ours."""
-    own = {name: value for name, value in os.environ.items() if name.startswith("VLLM_") and name not in _SECRETS}
+    """Variables that the engine reads. The user's own ``VLLM_*`` win, and are recorded like ours, so no secrets."""
+    own = {name: os.environ[name] for name in os.environ if name.startswith("VLLM_") and not names_a_secret(name)}
     common = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
     if device == "cuda":
-        invariant = {_INVARIANT: "1"} if _compute_capability() >= _INVARIANT_CAPABILITY else {}
+        invariant = {_INVARIANT: "1"} if (compute_capability() or 0.0) >= _INVARIANT_CAPABILITY else {}
         return {**common, **invariant, **own}
     cpu = {
         "VLLM_TARGET_DEVICE": "cpu",
@@ -287,15 +287,6 @@ def _hardware(device: str) -> str:
         listing = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
         return "; ".join(line.strip() for line in listing.stdout.splitlines() if line.strip())
     return description()
-
-
-@functools.cache
-def _compute_capability() -> float:
-    """The least CUDA compute capability among the GPUs; 0 where it cannot be told."""
-    query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    listing = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
-    found = listing.stdout.split()
-    return min(map(float, found)) if found and all(re.fullmatch(r"\d+\.\d+", each) for each in found) else 0.0
 
 
 def _names(flags: tuple[str, ...]) -> list[str]:

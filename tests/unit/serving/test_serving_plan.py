@@ -16,7 +16,7 @@ from pipeline.serving.plan import EnginePlan, can_overlap, make_plan
 from pipeline.settings import ServingSettings
 from pipeline.store import Store
 
-COMPUTE_CAPABILITY = module._compute_capability.__wrapped__
+COMPUTE_CAPABILITY = module.compute_capability.__wrapped__
 HELP = "  --max-model-len N\n  --rope-scaling JSON\n  -tp N, --tensor-parallel-size N\n"
 
 
@@ -35,7 +35,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, distribution: str, *, gpu: bool) ->
     monkeypatch.setattr(module, "_installed", lambda python: (distribution, "0.32.0"))
     monkeypatch.setattr(module, "has_gpu", lambda: gpu)
     monkeypatch.setattr(module, "_hardware", lambda device: "some hardware")
-    monkeypatch.setattr(module, "_compute_capability", lambda: 7.5)
+    monkeypatch.setattr(module, "compute_capability", lambda: 7.5)
     monkeypatch.setattr(module, "lacks_avx512", lambda: False)
 
 
@@ -103,7 +103,8 @@ LISTINGS = [
 @pytest.mark.parametrize(("listing", "invariant"), LISTINGS)
 def test_batch_invariant_mode_where_every_gpu_can(listing: str, invariant: bool, machine: pytest.MonkeyPatch) -> None:
     pretend(machine, "vllm", gpu=True)
-    machine.setattr(module, "_compute_capability", COMPUTE_CAPABILITY)
+    machine.setattr(module, "compute_capability", COMPUTE_CAPABILITY)
+    machine.setattr("pipeline.environments.has_gpu", lambda: True)
     machine.setattr(module.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, listing, ""))
     plan = make_plan(ServingSettings())
     assert (plan.environment.get("VLLM_BATCH_INVARIANT") == "1") is invariant
