@@ -13,8 +13,10 @@ A ``never_say`` rule for some behaviours reads the behaviour of the answer that 
 ``claim_needs_result`` asks for an earlier result of one of its tools: a call in the same reply has none yet.
 
 Limits: rules read words and arguments, not intent. A promise in words that no pattern foresees is
-not seen, one earlier success of a tool backs every later claim about it, and ``grounded_amounts``
-takes a number that the model worked out itself as not grounded.
+not seen, and one earlier success of a tool backs every later claim about it. ``grounded_amounts``
+takes a number that the model worked out itself as not grounded, and any equal number in the conversation
+as its ground, whatever it counts there ("30 EUR" beside "within 30 days"): where an amount must be that of a
+result, the turn says so with ``say``.
 """
 
 from __future__ import annotations
