@@ -174,8 +174,8 @@ def _held(metrics: Sequence[MetricResult], critical: CriticalResult, policy: Gat
     text = f"on every gating metric a loss beyond the margin is ruled out at {percent(1 - policy.alpha)}: {held}."
     if critical.passed_by_baseline:
         text += (
-            f" No critical turn that the baseline passes failed; {critical.passed_by_baseline} without a failure prove at "
-            f"most {percent(critical.upper_limit)} failing."
+            f" No critical turn that the baseline passes failed; {critical.passed_by_baseline} without a failure prove "
+            f"at most {percent(critical.upper_limit)} failing."
         )
     figures: dict[str, float | int | str] = {
         f"lower.{m.metric}": m.limits.lower for m in metrics if m.gating and m.limits is not None

@@ -13,6 +13,8 @@ from pipeline import cli
 from pipeline.comparing.comparing import Compared, CompareRequest, compare
 from pipeline.errors import SettingsError, UsageError
 from pipeline.progress import Silent
+from pipeline.signoff import commands
+from pipeline.signoff.keys import KEYS, new_keys
 from pipeline.store import Store
 
 DECLARED = """\
@@ -51,6 +53,22 @@ def test_equal_answers_are_accepted_on_declared_terms(
     assert "conditional on" in (result.directory / "summary.md").read_text(encoding="utf-8")
 
 
+def test_a_comparison_keeps_no_evidence_to_be_verified_or_signed(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_keys(tmp_path / "keys", None)
+    monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
+    run_name = str(run(golden, tmp_path, endpoint(), endpoint()).directory)
+    for command in (
+        lambda: commands.verify_command(run_name),
+        lambda: commands.bundle_command(run_name),
+        lambda: commands.signoff_command("Ada", "fine", run_name),
+    ):
+        with pytest.raises(UsageError, match="a comparison of sides that were there already") as refused:
+            command()
+        assert "quant-gate run" in refused.value.remedy
+
+
 def test_a_loss_is_rejected(golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]) -> None:
     result = run(golden, tmp_path, endpoint(), endpoint(lambda order: int(order[2:]) % 3 == 0))
     assert result.decision["verdict"] == "REJECT" and "METRIC_LOSS" in codes(result)
@@ -69,7 +87,9 @@ def test_general_ability_that_the_policy_demands_is_not_measured_and_so_no_accep
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
     with golden["policy"].open("a", encoding="utf-8") as policy:
-        policy.write("general: {suite: own, tasks: {arithmetic: {margin: 0.05}, json: {gating: false, margin: 0.05}}}\n")
+        policy.write(
+            "general:\n  suite: own\n  tasks: {arithmetic: {margin: 0.05}, json: {gating: false, margin: 0.05}}\n"
+        )
     result = run(golden, tmp_path, endpoint(), endpoint())
     assert (result.decision["verdict"], codes(result)) == ("INCONCLUSIVE", ["NO_DATA"])
     assert "general ability (arithmetic), which `compare` does not measure" in result.decision["reasons"][0]["text"]
