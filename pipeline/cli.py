@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ from pipeline.serving.server import Server
 from pipeline.signoff.commands import register as register_signoff
 from pipeline.stages import inspect
 from pipeline.store import Store
-from pipeline.tracking import tracking_uri, ui_address, ui_command_line
+from pipeline.tracking import tracking_uri, ui_address, ui_command_line, without_password
 
 app = typer.Typer(
     help="Release gate for quantized chat models: quantize, serve, replay golden transcripts, accept or reject.\n\n"
@@ -366,7 +367,7 @@ def doctor_command() -> None:
             state = f"{error.message}. {error.remedy}"
         console.print(f"{name:<13} {escape(state)}", highlight=False, soft_wrap=True)
     console.print(f"stage outputs {escape(str(Store().root))}", highlight=False, soft_wrap=True)
-    console.print(f"tracking      {escape(tracking_uri())}", highlight=False, soft_wrap=True)
+    console.print(f"tracking      {escape(without_password(tracking_uri())[0])}", highlight=False, soft_wrap=True)
     if not complete:
         raise typer.Exit(EnvironmentMissing.exit_code)
 
@@ -396,8 +397,8 @@ def main() -> None:
         raise
     except OSError as error:  # a full disk, a folder that cannot be written: nothing that a traceback explains
         sys.exit(_complain(StageError(f"the system refused: {error}", "Check disk space and access rights.")))
-    except Exception:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
-        _console(stderr=True).print_exception()
+    except Exception as error:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
+        _console(stderr=True).print(Text(scrubbed("".join(traceback.format_exception(error)))), soft_wrap=True)
         sys.exit(GateError.exit_code)
 
 
@@ -421,5 +422,5 @@ def _complain(error: GateError) -> int:
     console = _console(stderr=True)
     console.print(Text.assemble(("error:", "bold red"), " ", scrubbed(error.message)), soft_wrap=True)
     if error.remedy:
-        console.print(Text.assemble(("remedy:", "bold"), " ", error.remedy), soft_wrap=True)
+        console.print(Text.assemble(("remedy:", "bold"), " ", scrubbed(error.remedy)), soft_wrap=True)
     return error.exit_code

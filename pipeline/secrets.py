@@ -1,20 +1,30 @@
 """Secrets in text: credentials that must not reach a record, a log or a report.
 
 Known are the forms that vendors give their keys so that scanners find them, passwords and signatures in URLs, and
-the values of this process's environment variables whose names say that they are secret.
+the values of this process's environment variables whose names say that they are secret, with the passwords in those
+that hold a URL. A value is also known as JSON, HTML and URLs write it.
 """
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
+import urllib.parse
 from collections.abc import Iterator
+from functools import cache
 
 REMOVED = "[secret removed]"
 LEAST_LENGTH = 8
 """Characters of an environment variable's value from which it is taken for a secret: `true` is none."""
 
-_NAMED = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE)
+_NAMED = re.compile(
+    r"TOKEN(?!S|IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|(?:^|_)(?:KEY|PWD|PASS|AUTH)$",
+    re.IGNORECASE,
+)
+_IN_URL = re.compile(r"://(?:[^\s/@:]*:([^\s/]+)|([^\s/@:]{20,}))@")
+_ADDRESSED = re.compile(r"UR[IL]|DSN|PROXY|INDEX|FIND_LINKS|CONNECTION", re.IGNORECASE)
 _FORMS = {
     "a private key": (
         r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[^-]*-----END (?:[A-Z]+ )*PRIVATE KEY-----)?",
@@ -33,7 +43,11 @@ _FORMS = {
     "a Google API key": (r"\bAIza[\w-]{35}", ("aiza",)),
     "a JSON web token": (r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}", ("eyj",)),
     "a bearer token": (r"(?i)\bbearer [\w.~+/-]{20,}=*", ("bearer ",)),
-    "a password in a URL": (r"(?<=://)[^\s/@:'\"]*:[^\s/@'\"]+(?=@)", ("://",)),
+    "a key in a header": (
+        r"(?i)\bauthorization\W{1,4}basic [\w+/-]+=*|\b(?:x-)?api-key\W{1,4}(?=[\w.-]*\d)[\w.-]{8,}",
+        ("authorization", "api-key"),
+    ),
+    "a password in a URL": (r"(?<=://)[^\s/@:'\"]*:[^\s/'\"]+(?=@)|(?<=://)[\w.~+%-]{20,}(?=@)", ("://",)),
     "a signature in a URL": (
         r"(?i)(?<=[?&])(?:x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|sig|signature|token"
         r"|access_token|api_?key)=[^&\s'\"]+",
@@ -66,7 +80,36 @@ def _likely(text: str) -> Iterator[tuple[str, re.Pattern[str]]]:
     return ((kind, form) for kind, (form, hints) in _KINDS.items() if any(hint in lowered for hint in hints))
 
 
+def names_a_secret(variable: str) -> bool:
+    """Whether the name of an environment variable says that its value is secret."""
+    return _NAMED.search(variable) is not None
+
+
 def _in_environment() -> list[str]:
-    """Values of secret environment variables, the longest first."""
-    values = {value for name, value in os.environ.items() if _NAMED.search(name) and len(value) >= LEAST_LENGTH}
-    return sorted(values, key=len, reverse=True)
+    """Secrets of the environment in every way that they are written, the longest first."""
+    found: set[str] = set()
+    for name in os.environ:
+        if (secret := _may_hold(name)) is not None:
+            value = os.environ.get(name, "")
+            for each in [value] if secret else _passwords(value):
+                found |= _written(each)
+    return sorted(found, key=len, reverse=True)
+
+
+@cache
+def _may_hold(variable: str) -> bool | None:
+    """True: its value is a secret; False: it may be a URL with one in it; None: neither."""
+    return True if names_a_secret(variable) else False if _ADDRESSED.search(variable) else None
+
+
+def _passwords(urls: str) -> list[str]:
+    return [word for pair in _IN_URL.findall(urls) for word in pair if word]
+
+
+@cache
+def _written(value: str) -> frozenset[str]:
+    """How texts may write a secret: as it is, unquoted, in JSON, in HTML; nothing for what is too short to be one."""
+    plain = {value, urllib.parse.unquote(value), urllib.parse.quote(value, safe="")}
+    escaped = [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in plain for ascii_only in (True, False)]
+    forms = {*plain, *escaped, *map(html.escape, plain)}
+    return frozenset(form for form in forms if len(value) >= LEAST_LENGTH)

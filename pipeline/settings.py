@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import evaluators
 from pipeline.errors import RecipeError, SettingsError
@@ -22,6 +22,20 @@ _SECRET_FLAGS = ("--api-key", "--hf-token", "--ssl-keyfile-password")
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Names = Annotated[tuple[str, ...], Field(strict=False)]  # YAML has lists only
+
+
+def _no_secrets(flags: tuple[str, ...]) -> tuple[str, ...]:
+    names = [flag.partition("=")[0].replace("_", "-") for flag in flags]  # the engine takes either
+    if secret := [name for name in names if name in _SECRET_FLAGS] or list(filter(find_secret, flags)):
+        raise ValueError(
+            "flags are kept in records, logs and reports, which are no place for a secret"
+            + (f": {secret[0]}" if secret[0] in _SECRET_FLAGS else "")
+        )
+    return flags
+
+
+Flags = Annotated[Names, AfterValidator(_no_secrets)]
+"""Flags of an engine, as they are recorded."""
 
 
 class _Facts(BaseModel):
@@ -173,18 +187,7 @@ class ServingSettings(_Facts):
     seed: int = 0
     cpu_kv_cache_gib: int = Field(2, ge=1, description="KV cache on a machine without GPU, GiB")
     startup_timeout_s: float = Field(900, gt=0)
-    extra_args: Names = Field((), description="further engine flags, passed as they are")
-
-    @field_validator("extra_args")
-    @classmethod
-    def _no_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        words = [word.partition("=")[0] for word in value]
-        if secret := [word for word in words if word in _SECRET_FLAGS] or list(filter(find_secret, value)):
-            raise ValueError(
-                "flags are kept in records, logs and reports, which are no place for a secret"
-                + (f": {secret[0]}" if secret[0] in _SECRET_FLAGS else "")
-            )
-        return value
+    extra_args: Flags = Field((), description="further engine flags, passed as they are")
 
 
 # --- configs/recipes/*.yaml --------------------------------------------------------------------

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.settings import load_settings
+from pipeline.settings import Flags, load_settings
 
 
 class _Facts(BaseModel):
@@ -23,7 +22,7 @@ class Declared(_Facts):
     engine: str | None = Field(None, description="name and version of what serves it")
     kv_cache_dtype: str | None = None
     kv_tokens: int | None = Field(None, ge=1, description="tokens that fit into its KV cache")
-    flags: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    flags: Flags = ()
 
     def told(self) -> dict[str, object]:
         """What was declared, as JSON values."""

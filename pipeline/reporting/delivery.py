@@ -53,7 +53,7 @@ def failure_line(error: GateError) -> str:
 def failure_markdown(error: GateError) -> str:
     """A run that broke, for the job's page. Fenced, so that nothing in a message becomes markup."""
     fence = "`" * 12
-    lines = ["## No verdict: the run broke", "", fence, scrubbed(error.message), error.remedy, fence, ""]
+    lines = ["## No verdict: the run broke", "", fence, scrubbed(error.message), scrubbed(error.remedy), fence, ""]
     return "\n".join(lines) + f"\nExit code {error.exit_code}.\n"
 
 

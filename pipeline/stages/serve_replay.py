@@ -151,13 +151,21 @@ def run(
 def _serve(
     store: Store, plan: EnginePlan, checkpoint: Path, digest: str, progress: Progress, label: str
 ) -> Iterator[Server]:
-    """The checkpoint, served. The log lies outside the outputs, which it outlives; after a failure it stays."""
+    """The checkpoint, served. The log lies outside the outputs, which it outlives; after a failure it stays.
+
+    No secret does: an engine may log what it was given.
+    """
     logs = store.root / "serving"
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{digest[:16]}-{os.getpid()}.log"
-    with Server(plan, checkpoint.resolve(), log, progress, label) as server:
-        progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
-        yield server
+    try:
+        with Server(plan, checkpoint.resolve(), log, progress, label) as server:
+            progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
+            yield server
+    except BaseException:
+        if log.is_file():
+            log.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+        raise
     log.unlink(missing_ok=True)
 
 

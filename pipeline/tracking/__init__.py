@@ -9,7 +9,7 @@ mlflow itself is imported when it is first needed, so that importing this packag
 """
 
 from pipeline.tracking.facts import drift_metrics, drift_table
-from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_command_line
+from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_command_line, without_password
 from pipeline.tracking.tracker import StageRun, Tracker
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "tracking_uri",
     "ui_address",
     "ui_command_line",
+    "without_password",
 ]

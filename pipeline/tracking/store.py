@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import ModelError, SettingsError, StageError
+from pipeline.secrets import scrubbed
 from pipeline.settings import PROJECT_ROOT
 
 TRACKING_URI = "MLFLOW_TRACKING_URI"
@@ -58,7 +59,7 @@ def download_model_uri(uri: str, target: Path) -> Path:
 
         root = Path(download_artifacts(uri, dst_path=str(target), tracking_uri=tracking_uri(), registry_uri=registry))
     except Exception as error:  # MLflow lets errors of its database, HTTP and storage libraries through
-        text = " ".join(str(error).split())
+        text = scrubbed(" ".join(str(error).split()))
         if getattr(error, "error_code", "") in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             raise ModelError(
                 f"{uri}: not in the MLflow registry at {shown}: {text}",

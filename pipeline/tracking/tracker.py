@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import GateError, Interrupted
+from pipeline.secrets import scrubbed
 from pipeline.store import STAGE_FILE, StageOutput
 from pipeline.tracking.facts import clipped, description, flip_table, metrics_of, params_of, tags_of
 from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
@@ -206,7 +207,7 @@ class Tracker:
     def _note(self, text: str) -> None:
         if self.problem is None:
             shown, secret = without_password(self.uri)
-            line = text.replace(secret, "") if secret else text
+            line = scrubbed(text.replace(secret, "") if secret else text)
             self.problem = f"MLflow at {shown}: {clipped(' '.join(line.split()), 400)}"
 
     def _connect(self) -> None:
@@ -310,4 +311,5 @@ def _status(error: BaseException | None) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+    """A value as MLflow keeps it. Messages of whatever broke may quote a credential."""
+    return scrubbed(value if isinstance(value, str) else json.dumps(value, default=str))
