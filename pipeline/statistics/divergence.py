@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap, mannwhitneyu
 
 TAIL_FLOOR = 1e-6
 """Least mass of the rest: sums of float32 probabilities are not known better. It moves a divergence by 1e-5 nats."""
@@ -152,6 +151,8 @@ def concordance(larger: Sequence[float], smaller: Sequence[float]) -> float:
     """
     if not larger or not smaller:
         raise ValueError("nothing to compare")
+    from scipy.stats import mannwhitneyu  # a second that every start of the command line would cost
+
     return float(mannwhitneyu(larger, smaller).statistic) / (len(larger) * len(smaller))
 
 
@@ -165,6 +166,8 @@ def _interval(values: NDArray[np.float64], clusters: Sequence[str]) -> Interval 
     names, index = np.unique(np.array(clusters), return_inverse=True)
     if len(names) < 2:
         return None
+    from scipy.stats import bootstrap
+
     totals, counts = np.bincount(index, weights=values), np.bincount(index)
     found = bootstrap(
         (totals, counts),

@@ -185,12 +185,14 @@ def process(*words: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def test_the_control_process_stays_light() -> None:
-    code = "import sys, pipeline.cli; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    code = "import sys, pipeline.cli; print(' '.join(sys.modules))"
     out, err = process(sys.executable, "-c", code).communicate(timeout=120)
-    loaded = set(out.split())
+    modules = set(out.split())
+    loaded = {name.split(".")[0] for name in modules}
     assert {"pipeline", "evaluators", "typer"} <= loaded, err
     assert loaded & {"torch", "vllm", "llmcompressor", "transformers", "awq"} == set()
-    assert loaded & {"mlflow", "datasets", "lm_eval", "pandas", "openai"} == set()  # seconds that `--help` would cost
+    slow = {"mlflow", "datasets", "lm_eval", "pandas", "openai", "scipy.stats"}  # seconds that `--help` would cost
+    assert modules & slow == set()
 
 
 def test_it_can_be_called_as_a_module(tmp_path: Path) -> None:
