@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,14 @@ def write_turns(path: Path, turns: Iterable[Turn]) -> None:
     """
     with path.open("w", encoding="utf-8", newline="\n") as handle:
         for turn in turns:
-            handle.write(json.dumps(asdict(turn), default=sorted, ensure_ascii=False) + "\n")
+            handle.write(json.dumps(turn, default=_plain, ensure_ascii=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: facts as objects (``asdict`` would copy every message), sets in order."""
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return sorted(value)
 
 
 def read_turns(path: Path) -> tuple[Turn, ...]:

@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema_rs
 from jsonschema import Draft202012Validator
 
 from evaluators.turn import Outcome
@@ -215,7 +216,14 @@ def _validator() -> Draft202012Validator:
     return Draft202012Validator(schema())
 
 
+@cache
+def _fast_validator() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(json.dumps(schema()))
+
+
 def _validate(record: Any, where: str) -> None:
+    if _fast_validator().is_valid(record):
+        return
     faults = sorted(_validator().iter_errors(record), key=lambda fault: fault.json_path)
     if faults:
         text = "; ".join(f"{fault.json_path}: {fault.message}" for fault in faults[:5])

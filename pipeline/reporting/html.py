@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -96,8 +97,12 @@ def _general(record: DecisionRecord) -> dict[str, Any]:
     return {"asked": what_was_asked(general), "rows": rows, "lost": sum(row.b for row in general.metrics)}
 
 
+@cache
 def page_environment() -> Environment:
-    """Jinja for self-contained pages: everything is escaped, the style sheet is at hand as ``css``."""
+    """Jinja for self-contained pages: everything is escaped, the style sheet is at hand as ``css``.
+
+    One for all pages, as it keeps its templates compiled.
+    """
     environment = Environment(
         loader=PackageLoader("pipeline.reporting"),
         autoescape=True,
