@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +19,35 @@ def _reopened() -> Iterator[None]:
     yield
     with supervised():
         pass
+
+
+@pytest.fixture(scope="session")
+def ready_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An MLflow database to be copied. Making one takes seconds, so one worker does it for all.
+
+    The tracker made it on first use, beside the leavings of one that was killed meanwhile.
+    """
+    from pipeline.tracking import Tracker
+
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # that of the whole session
+    folder = root / "tracking store" / "mlruns"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "made.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "mlflow.db").exists():
+            (folder / "mlflow.work").write_bytes(b"half a database")
+            tracker = Tracker("quant-gate/first", "first", f"sqlite:///{folder}/mlflow.db")
+            tracker.start()
+            assert tracker.finish(wait_s=300) is None
+            assert {path.name for path in folder.iterdir()} == {"mlflow.db", "mlflow.lock"}
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def mlflow_store(ready_store: Path, tmp_path: Path) -> str:
+    """URI of an MLflow store of this test's own."""
+    (tmp_path / "mlruns").mkdir()
+    path = shutil.copyfile(ready_store, tmp_path / "mlruns" / "mlflow.db")
+    return f"sqlite:///{path}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -188,24 +187,9 @@ def test_flip_table_has_a_row_for_each_flip(tmp_path: Path) -> None:
 # --- a run in a real SQLite store ----------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def ready_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store made by the tracker on first use, beside the leavings of one that was killed meanwhile."""
-    folder = tmp_path_factory.mktemp("tracking store") / "mlruns"
-    folder.mkdir()
-    (folder / "mlflow.work").write_bytes(b"half a database")
-    tracker = Tracker("quant-gate/first", "first", f"sqlite:///{folder}/mlflow.db")
-    tracker.start()
-    assert tracker.finish(wait_s=300) is None
-    assert {path.name for path in folder.iterdir()} == {"mlflow.db", "mlflow.lock"}
-    return folder / "mlflow.db"
-
-
 @pytest.fixture
-def uri(ready_database: Path, tmp_path: Path) -> str:
-    (tmp_path / "mlruns").mkdir()
-    shutil.copy(ready_database, tmp_path / "mlruns" / "mlflow.db")
-    return f"sqlite:///{tmp_path}/mlruns/mlflow.db"
+def uri(mlflow_store: str) -> str:
+    return mlflow_store
 
 
 def _client(uri: str) -> Any:

@@ -38,11 +38,17 @@ def candidate(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def hardware() -> Any:
+    """The shipped table of hardware, read once."""
+    return load_hardware()
+
+
 @pytest.fixture
-def inspect(baseline: Path) -> Inspect:
+def inspect(baseline: Path, hardware: Any) -> Inspect:
     """Inspects a candidate beside ``baseline``, or another one."""
 
     def run(folder: Path, beside: Path | None = None, **options: Any) -> tuple[Finding, ...]:
-        return inspect_artifact(folder, beside or baseline, hardware_targets=load_hardware(), **options)
+        return inspect_artifact(folder, beside or baseline, hardware_targets=hardware, **options)
 
     return run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,11 @@ from pipeline.store import Store
 Gated = Callable[..., Path]
 
 
-@pytest.fixture(scope="session")
-def ready_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated MLflow database, which takes seconds to make: to be copied."""
-    from pipeline.tracking.store import open_client
-
-    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    open_client(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def mlflow_store(ready_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "mlruns").mkdir()
-    path = shutil.copyfile(ready_store, tmp_path / "mlruns" / "mlflow.db")
-    uri = f"sqlite:///{path}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    return uri
+def mlflow_store(mlflow_store: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same, named to the program."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_store)
+    return mlflow_store
 
 
 @pytest.fixture
