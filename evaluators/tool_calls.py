@@ -233,12 +233,8 @@ def _faults(expected: ExpectedCall, call: ReadCall) -> list[str] | None:
 
 def _matched(wanted: Sequence[ExpectedCall], calls: Sequence[ReadCall]) -> Verdict:
     """Match one to one: as many exact pairs as possible, then as many right tools."""
-    from scipy.optimize import linear_sum_assignment  # costs every start of the command line otherwise
-
     faults = [[_faults(expected, call) for call in calls] for expected in wanted]
-    exact = 2 * len(wanted) + 1  # one exact pair outweighs any number of pairs of the right tool
-    worth = [[exact if f == [] else 0 if f is None else 1 + 1 / (1 + len(f)) for f in row] for row in faults]
-    pairs = [(int(i), int(j)) for i, j in zip(*linear_sum_assignment(worth, maximize=True), strict=True)]
+    pairs = [(0, 0)] if len(wanted) == len(calls) == 1 else _assigned(faults)
     wrong_tools: list[str] = []
     wrong_arguments: list[str] = []
     for i, j in pairs:
@@ -259,6 +255,14 @@ def _matched(wanted: Sequence[ExpectedCall], calls: Sequence[ReadCall]) -> Verdi
         if found_of_label:
             return label, evidence
     return "correct", ()
+
+
+def _assigned(faults: Sequence[Sequence[list[str] | None]]) -> list[tuple[int, int]]:
+    from scipy.optimize import linear_sum_assignment  # costs every start of the command line otherwise
+
+    exact = 2 * len(faults) + 1  # one exact pair outweighs any number of pairs of the right tool
+    worth = [[exact if f == [] else 0 if f is None else 1 + 1 / (1 + len(f)) for f in row] for row in faults]
+    return [(int(i), int(j)) for i, j in zip(*linear_sum_assignment(worth, maximize=True), strict=True)]
 
 
 def _in_sequence(wanted: Sequence[ExpectedCall], calls: Sequence[ReadCall]) -> Verdict:
