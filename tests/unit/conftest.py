@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.golden import GoldenSet, load
 from pipeline.processes import supervised
+from pipeline.settings import PROJECT_ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +21,12 @@ def _reopened() -> Iterator[None]:
     yield
     with supervised():
         pass
+
+
+@pytest.fixture(scope="session")
+def shipped() -> GoldenSet:
+    """The golden set that ships with the project."""
+    return load(PROJECT_ROOT / "golden_sets" / "support")
 
 
 @pytest.fixture(scope="session")

@@ -5,68 +5,60 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from evaluators.turn import Behaviour, Expectation, Turn
-from pipeline.golden import GoldenSet, load, select
-from pipeline.settings import PROJECT_ROOT, SamplePolicy
+from pipeline.golden import GoldenSet, select
+from pipeline.settings import SamplePolicy
 
 
-@pytest.fixture(scope="module")
-def whole() -> GoldenSet:
-    return load(Path(PROJECT_ROOT) / "golden_sets" / "support")
-
-
-def test_it_takes_whole_scenarios_and_counts_anew(whole: GoldenSet) -> None:
-    sample = select(whole, SamplePolicy(turns=50))
+def test_it_takes_whole_scenarios_and_counts_anew(shipped: GoldenSet) -> None:
+    sample = select(shipped, SamplePolicy(turns=50))
     taken = {turn.scenario for turn in sample.turns}
-    assert sample.turns == tuple(turn for turn in whole.turns if turn.scenario in taken)
-    assert sample.scenarios == len(taken) < whole.scenarios
+    assert sample.turns == tuple(turn for turn in shipped.turns if turn.scenario in taken)
+    assert sample.scenarios == len(taken) < shipped.scenarios
     assert sample.transcript_count == len({turn.id.split("#")[0] for turn in sample.turns})
     assert sum("tool_calls" in turn.slices for turn in sample.turns) == sample.slice_counts["tool_calls"]
     assert str(len(taken)) in sample.name
 
 
-def test_it_reaches_the_turns_asked_for_with_the_last_scenario(whole: GoldenSet) -> None:
-    longest = max(Counter(turn.scenario for turn in whole.turns).values())
+def test_it_reaches_the_turns_asked_for_with_the_last_scenario(shipped: GoldenSet) -> None:
+    longest = max(Counter(turn.scenario for turn in shipped.turns).values())
     for turns in (1, 30, 200, 1000):
-        assert turns <= len(select(whole, SamplePolicy(turns=turns)).turns) < turns + longest
+        assert turns <= len(select(shipped, SamplePolicy(turns=turns)).turns) < turns + longest
 
 
-def test_every_slice_gets_its_share(whole: GoldenSet) -> None:
-    sample = select(whole, SamplePolicy(turns=325))  # a quarter
-    for name, count in whole.slice_counts.items():
+def test_every_slice_gets_its_share(shipped: GoldenSet) -> None:
+    sample = select(shipped, SamplePolicy(turns=325))  # a quarter
+    for name, count in shipped.slice_counts.items():
         assert sample.slice_counts[name] >= 0.85 * count / 4, name
 
 
-def test_a_slice_can_be_given_more(whole: GoldenSet) -> None:
-    sample = select(whole, SamplePolicy(turns=340, at_least={"must_refuse": 120}))
+def test_a_slice_can_be_given_more(shipped: GoldenSet) -> None:
+    sample = select(shipped, SamplePolicy(turns=340, at_least={"must_refuse": 120}))
     assert sample.slice_counts["must_refuse"] >= 120
     assert len(sample.turns) < 350
-    rest = {name: sample.slice_counts[name] / count for name, count in whole.slice_counts.items()}
+    rest = {name: sample.slice_counts[name] / count for name, count in shipped.slice_counts.items()}
     assert min(rest.values()) > 0.15  # what is left is shared among all
-    everything = select(whole, SamplePolicy(turns=10, at_least={"must_refuse": 9999, "no_such_slice": 5}))
-    assert everything.slice_counts["must_refuse"] == whole.slice_counts["must_refuse"]
+    everything = select(shipped, SamplePolicy(turns=10, at_least={"must_refuse": 9999, "no_such_slice": 5}))
+    assert everything.slice_counts["must_refuse"] == shipped.slice_counts["must_refuse"]
 
 
-def test_it_is_the_same_whatever_the_order_of_the_turns(whole: GoldenSet) -> None:
-    shuffled = random.Random(1).sample(whole.turns, len(whole.turns))
+def test_it_is_the_same_whatever_the_order_of_the_turns(shipped: GoldenSet) -> None:
+    shuffled = random.Random(1).sample(shipped.turns, len(shipped.turns))
     policy = SamplePolicy(turns=100, at_least={"injection": 20})
-    again = select(replace(whole, turns=tuple(shuffled)), policy)
-    assert {turn.id for turn in again.turns} == {turn.id for turn in select(whole, policy).turns}
+    again = select(replace(shipped, turns=tuple(shuffled)), policy)
+    assert {turn.id for turn in again.turns} == {turn.id for turn in select(shipped, policy).turns}
 
 
-def test_another_sample_is_another_set(whole: GoldenSet) -> None:
+def test_another_sample_is_another_set(shipped: GoldenSet) -> None:
     policies = [
         SamplePolicy(turns=100),
         SamplePolicy(turns=101),
         SamplePolicy(turns=100, seed=1),
         SamplePolicy(turns=100, at_least={"injection": 20}),
     ]
-    samples = [select(whole, policy) for policy in policies]
-    assert len({whole.digest, *(sample.digest for sample in samples)}) == 5
+    samples = [select(shipped, policy) for policy in policies]
+    assert len({shipped.digest, *(sample.digest for sample in samples)}) == 5
     taken = [frozenset(turn.id for turn in sample.turns) for sample in samples]
     assert len({taken[0], taken[2], taken[3]}) == 3
 
@@ -80,6 +72,6 @@ def test_turns_without_a_slice_are_drawn_like_the_others() -> None:
     assert (len(sample.turns), sample.slice_counts) == (20, {"a": 10})
 
 
-def test_asking_for_all_or_more_gives_the_set_itself(whole: GoldenSet) -> None:
-    assert select(whole, SamplePolicy(turns=len(whole.turns))) is whole
-    assert select(whole, SamplePolicy(turns=10**6)) is whole
+def test_asking_for_all_or_more_gives_the_set_itself(shipped: GoldenSet) -> None:
+    assert select(shipped, SamplePolicy(turns=len(shipped.turns))) is shipped
+    assert select(shipped, SamplePolicy(turns=10**6)) is shipped

@@ -13,7 +13,7 @@ import pytest
 
 from evaluators import evaluate
 from evaluators.turn import Behaviour, Reply
-from pipeline.golden import GoldenSet, check, load
+from pipeline.golden import GoldenSet, check
 from pipeline.settings import PROJECT_ROOT
 
 GOLDEN_SETS = PROJECT_ROOT / "golden_sets"
@@ -33,11 +33,6 @@ LEAST = {  # what docs/golden-sets.md promises, in turns
     "languages": 30,
     "short_prompt": 40,
 }
-
-
-@pytest.fixture(scope="module")
-def shipped() -> GoldenSet:
-    return load(SUPPORT)
 
 
 def test_it_has_no_complaints() -> None:
