@@ -22,15 +22,9 @@ def drift_lines(drift: Drift, flipped: Set[str]) -> list[str]:
 
     :param flipped: ids of turns that one side passes and the other fails on some metric.
     """
-    lines = []
+    lines = drift_summary(drift)[:1] if drift.rows else []
     if drift.rows:
         row = drift.rows[0]
-        lines.append(
-            f"On {row.tokens:,} tokens of {drift.compared:,} golden replies the candidate lies {row.mean:.4f} nats "
-            f"from the baseline on average{_interval(row.mean_interval)}. Both find the same token likeliest at "
-            f"{100 * row.same_top:.1f} % of them, and the golden text is {row.perplexity_ratio:.3f} times as "
-            f"perplexing to the candidate{_interval(row.perplexity_ratio_interval, 3)}."
-        )
         lines.append(
             f"Of each distribution the {drift.top_k} likeliest tokens are known and the rest as one bucket, so "
             f"divergences come out too low: by {row.error:.4f} nats on average at most, for as long as no token of the "
@@ -43,10 +37,28 @@ def drift_lines(drift: Drift, flipped: Set[str]) -> list[str]:
             f"the others' {sum(means[1]) / len(means[1]):.4f}; of a flipped and another turn the flipped one drifted "
             f"more in {100 * concordance(*means):.0f} % of pairs (50 %: chance)."
         )
-    if drift.unread:
-        turn, why = next(iter(drift.unread.items()))
-        lines.append(f"{len(drift.unread)} of {drift.turns} golden replies could not be compared; {turn}: {why}.")
-    return lines
+    return [*lines, *_unread(drift)]
+
+
+def drift_summary(drift: Drift | None) -> list[str]:
+    """The figures over all tokens, and what could not be compared; nothing where drift was not looked at."""
+    if drift is None or not drift.rows:
+        return _unread(drift) if drift else []
+    row = drift.rows[0]
+    overall = (
+        f"On {row.tokens:,} tokens of {drift.compared:,} golden replies the candidate lies {row.mean:.4f} nats "
+        f"from the baseline on average{_interval(row.mean_interval)}. Both find the same token likeliest at "
+        f"{100 * row.same_top:.1f} % of them, and the golden text is {row.perplexity_ratio:.3f} times as "
+        f"perplexing to the candidate{_interval(row.perplexity_ratio_interval, 3)}."
+    )
+    return [overall, *_unread(drift)]
+
+
+def _unread(drift: Drift) -> list[str]:
+    if not drift.unread:
+        return []
+    turn, why = next(iter(drift.unread.items()))
+    return [f"{len(drift.unread)} of {drift.turns} golden replies could not be compared; {turn}: {why}."]
 
 
 def drift_cells(row: DriftRow) -> list[str]:

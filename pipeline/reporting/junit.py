@@ -1,8 +1,9 @@
 """The verdict as JUnit XML, for the test pages of GitLab, GitHub, Jenkins and their like.
 
 A case for the verdict itself, so that the file is green exactly when the gate says ACCEPT, then one for each
-metric, critical turn and artifact check. What proves nothing (a metric that does not gate, a turn that the
-baseline fails too, a check that did not run) is *skipped*, never passed.
+metric, slice of a gating metric, general task, resource, critical turn and artifact check. What proves nothing (a
+metric that does not gate, a slice too small to tell, a turn that the baseline fails too, a check that did not run) is
+*skipped*, never passed.
 
 There is no standard. The form is the subset that the schema of Jenkins' xUnit plug-in (``junit-10.xsd``) allows.
 """
@@ -10,7 +11,7 @@ There is no standard. The form is the subset that the schema of Jenkins' xUnit p
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +22,9 @@ from pipeline.reporting.record import DecisionRecord, Finding, Flip, MetricRow, 
 
 SERVED_CHECKS = "server-"
 """What the names of checks begin with that look at the running servers, not at files."""
+
+BENEFIT = ("NO_BENEFIT", "BENEFIT_UNDECIDED")
+"""Codes of the reasons that speak of cost and gain."""
 
 Result = Literal["passed", "failure", "error", "skipped"]
 
@@ -55,10 +59,15 @@ def junit_xml(
     suites = {
         "gate": [_verdict(record)],
         "metrics": [_metric(row, record) for row in record.metrics],
+        "slices": list(_slices(record)),
+        "general_ability": [
+            _metric(row, record, "items") for row in (record.general.metrics if record.general else ())
+        ],
+        "benefit": list(_benefit(record)),
         "critical_turns": [_critical(turn, record, flips) for turn in sorted(critical_turns)],
         "artifact_checks": [_check(name, aim, record) for name, aim in checks.items()],
     }
-    for name, cases in suites.items():
+    for name, cases in filter(lambda suite: suite[1], suites.items()):
         _suite(root, name, cases, _properties(record, run) if name == "gate" else {})
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.get(count, "0")) for suite in root)))
@@ -103,6 +112,7 @@ def _properties(record: DecisionRecord, run: RunFacts) -> dict[str, str]:
         "golden_set.digest": record.golden_set.digest,
         "engine": f"{record.engine.name} {record.engine.version} on {record.engine.device}",
         "command": run.command,
+        **({"waiver": "; ".join(run.waivers)} if run.waivers else {}),
     }
 
 
@@ -120,11 +130,11 @@ def _verdict(record: DecisionRecord) -> Case:
     return Case("verdict", _result(record.verdict), record.verdict.value, headline, "\n".join(lines))
 
 
-def _metric(row: MetricRow, record: DecisionRecord) -> Case:
+def _metric(row: MetricRow, record: DecisionRecord, asked: str = "turns") -> Case:
     if not record.replayed:
         return Case(row.metric, "skipped", message="nothing was replayed")
     figures = (
-        f"{words.percent(row.baseline_rate)} % -> {words.percent(row.candidate_rate)} % of {row.n} turns, "
+        f"{words.percent(row.baseline_rate)} % -> {words.percent(row.candidate_rate)} % of {row.n} {asked}, "
         f"difference {words.points(row.difference)} points (lower limit {words.limit_points(row.lower, row.margin)}, "
         f"margin {words.points(-row.margin)}), {row.b} worse, {row.c} better"
     )
@@ -133,6 +143,46 @@ def _metric(row: MetricRow, record: DecisionRecord) -> Case:
     own = [reason.text for reason in record.reasons if reason.metric == row.metric]
     verdict = row.verdict.value if row.verdict else "no verdict"
     return Case(row.metric, _result(row.verdict), verdict, figures, "\n".join(own))
+
+
+def _slices(record: DecisionRecord) -> Iterator[Case]:
+    """Slices of gating metrics: failed where a loss is proved, passed where one beyond the margin is ruled out."""
+    margins = {row.metric: row.margin for row in record.metrics if row.gating}
+    for row in record.slices:
+        if row.metric not in margins:
+            continue
+        margin = margins[row.metric]
+        name = f"{row.slice}: {row.metric}"
+        figures = (
+            f"difference {words.points(row.difference)} points (limits {words.limit_points(row.lower, margin)} and "
+            f"{words.limit_points(row.upper, margin)}, margin {words.points(-margin)}) on {row.n} turns, "
+            f"{row.b} worse, {row.c} better"
+        )
+        if row.flagged:
+            yield Case(name, "failure", "SLICE_LOSS", figures)
+        elif row.lower is not None and row.lower >= -margin:
+            yield Case(name, message=figures)
+        else:
+            yield Case(name, "skipped", message=f"proves nothing by itself: {figures}")
+
+
+def _benefit(record: DecisionRecord) -> Iterator[Case]:
+    """Whether anything is gained, and of each resource whether it is borne."""
+    argued = [reason for reason in record.reasons if reason.code in BENEFIT]
+    if argued:
+        reason = argued[0]
+        yield Case("gain", _result(reason.verdict), reason.code, reason.text, "\n".join(each.text for each in argued))
+    elif any(row.counted and row.state == "better" for row in record.resources):
+        yield Case("gain", message="a resource is better by its threshold, and none that counts is worse")
+    else:
+        yield Case("gain", "skipped", message="not judged: the run was settled before")
+    for row, line in zip(record.resources, words.gains(record), strict=True):
+        if not row.counted:
+            yield Case(row.name, "skipped", message=line)
+        elif row.state in ("better", "held"):
+            yield Case(row.name, message=line)
+        else:
+            yield Case(row.name, "error" if row.state == "impossible" else "failure", row.state, line)
 
 
 def _critical(turn_id: str, record: DecisionRecord, flips: Iterable[Flip]) -> Case:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.reporting import words
+from pipeline.reporting.drift import drift_summary
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.general import general_lines
 from pipeline.reporting.record import DecisionRecord, MetricRow, read_record
@@ -32,6 +33,7 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         *_bullets("Next step", [record.next_step]),
         *metric_table(record),
         *_bullets("General ability", general_lines(record.general)),
+        *_bullets("Drift of next-token distributions", drift_summary(record.drift)),
         *_bullets("Risk and gain", [*words.risk(record), *(words.gains(record) or [words.gain(record)])]),
         *_bullets("Critical turns that the candidate fails", list(record.critical.failed)),
         *_bullets("Lost turns to read first", words.worst_flips(record)),

@@ -6,15 +6,19 @@ it was *measured*, *declared* or *estimated*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pipeline.reporting import words
+from pipeline.reporting import load, words
+from pipeline.reporting.drift import drift_summary
 from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.general import general_lines
 from pipeline.reporting.markdown import code, escape, metric_table
 from pipeline.reporting.record import DecisionRecord, read_record
 
 MEASURED, DECLARED, ESTIMATED = "measured", "declared", "estimated"
+UNLOADED = frozenset({"weight_bytes", "kv_tokens"})
+"""Resources that are known without putting load on anything."""
 Line = tuple[str, str]
 """Text that is already Markdown, and how it is known; empty where it is neither figure nor claim."""
 
@@ -35,6 +39,9 @@ def review_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         *metric_table(record),
         *_section("Service objectives", _objectives(record)),
         *_section("Facts", _facts(record)),
+        *_section("General ability", ((escape(line), MEASURED) for line in general_lines(record.general))),
+        *_section("Drift", ((escape(line), MEASURED) for line in drift_summary(record.drift))),
+        *_section("Load", _load(record)),
         *_section("Assumptions", _assumptions(record)),
         *_section("Acceptance", _acceptance(record, run)),
         *_section("Rollback", _rollback(record)),
@@ -44,7 +51,9 @@ def review_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
 
 
 def _section(title: str, lines: Iterable[Line]) -> list[str]:
-    return [f"## {title}", "", *(f"- {text}{f' *({known})*' if known else ''}" for text, known in lines), ""]
+    """A heading and its lines; nothing where there are none."""
+    items = [f"- {text}{f' *({known})*' if known else ''}" for text, known in lines]
+    return [f"## {title}", "", *items, ""] if items else []
 
 
 def _workload(record: DecisionRecord) -> list[Line]:
@@ -92,7 +101,7 @@ def _facts(record: DecisionRecord) -> list[Line]:
     lines = [
         (f"Baseline {escape(baseline.source)}{revision}, digest {code(baseline.digest)}", MEASURED),
         (f"Candidate digest {code(candidate.digest)}" if candidate.digest else "No candidate was made", MEASURED),
-        (escape(words.gain(record)), MEASURED),
+        *(_gains(record, UNLOADED) or [(escape(words.gain(record)), MEASURED)]),
         (f"Golden set {escape(record.golden_set.name)}, digest {code(record.golden_set.digest)}", MEASURED),
         (f"Engine {escape(f'{engine.name} {engine.version} on {engine.device}')}", MEASURED),
         (f"Engine flags, both sides: {code(' '.join(engine.flags))}", DECLARED),
@@ -101,6 +110,21 @@ def _facts(record: DecisionRecord) -> list[Line]:
     lines += [(escape(line), MEASURED) for line in words.noise(record)]
     lines += [(escape(words.finding(found)), MEASURED) for found in record.findings]
     return lines
+
+
+def _gains(record: DecisionRecord, names: Collection[str]) -> list[Line]:
+    """What the resources of these names gain or cost."""
+    rows = [row for row in record.resources if row.name in names]
+    known = [DECLARED if row.declared else MEASURED for row in rows]
+    return list(zip(map(escape, words.gain_lines(rows)), known, strict=True))
+
+
+def _load(record: DecisionRecord) -> list[Line]:
+    """Both sides under load: what they bear, what is gained, and how far to trust it."""
+    if record.load is None:
+        return []
+    loaded = {row.name for row in record.resources} - UNLOADED
+    return [*((escape(line), MEASURED) for line in load.notes(record.load)), *_gains(record, loaded)]
 
 
 def _assumptions(record: DecisionRecord) -> list[Line]:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from pipeline.errors import Verdict
 from pipeline.reporting import words
+from pipeline.reporting.drift import drift_summary
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.general import general_lines
 from pipeline.reporting.record import DecisionRecord, MetricRow, Reason, read_record
@@ -60,6 +61,8 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
     ]
     if record.general:
         parts += section("General ability", general_lines(record.general))
+    if drift := drift_summary(record.drift):
+        parts += section("Drift of next-token distributions", drift)
     parts += section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
     if worst := words.worst_flips(record):
         parts += section("Lost turns to read first", worst)

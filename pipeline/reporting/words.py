@@ -135,8 +135,8 @@ def tested(record: DecisionRecord) -> str:
             f"{golden.name} were replayed."
         )
     return (
-        f"{golden.turns} turns of {golden.transcripts} support conversations in {golden.scenarios} scenarios "
-        f"(golden set {golden.name}), answered by both {_how_served(record)}."
+        f"{golden.turns} turns of {golden.transcripts} support conversations in {golden.scenarios} scenarios, "
+        f"answered by both {_how_served(record)}. Golden set: {golden.name}."
     )
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from report_samples import Sample, sample, unmeasured
+from test_report_drift import drift
+from test_report_junit import RESOURCE
 
 from pipeline.errors import GoldenSetError, Verdict
 from pipeline.reporting.delivery import add_step_summary, failure_line, failure_markdown, result_line
 from pipeline.reporting.html import render
+from pipeline.reporting.junit import junit_xml
 from pipeline.reporting.markdown import summary_markdown
 from pipeline.reporting.review import review_markdown
 from pipeline.reporting.terminal import summary_text
@@ -87,6 +92,34 @@ def test_the_review_has_every_section_and_labels_its_figures(made: Sample) -> No
     )
 
 
+def test_the_review_tells_of_drift_load_and_general_ability_where_they_were_measured() -> None:
+    made = sample(Verdict.ACCEPT)
+    row = dict(made.decision["metrics"][0]) | {"metric": "general.sums", "n": 200}
+    changes: dict[str, Any] = {
+        "drift": drift(),
+        "general": {"suite": "own", "items": 200, "tasks": {}, "metrics": [row], "lost": []},
+        "load": {
+            "suggested_max_num_seqs": {"baseline": 8, "candidate": 16},
+            "reference_users": 8,
+            "baseline_spread": {"ttft_p95_ms": 0.04, "itl_p95_ms": 0.02, "output_throughput": 0.01},
+            "sweep": {"repeats": 3},
+            "representative": True,
+        },
+        "resources": [
+            RESOURCE | {"name": "weight_bytes", "state": "better"},
+            RESOURCE | {"name": "ttft_p95", "state": "better", "baseline": [80.0] * 3, "candidate": [40.0] * 3},
+        ],
+    }
+    text = html.unescape(review_markdown(made.decision | changes, made.run).replace("\\", ""))
+    parts = dict(part.split("\n", 1) for part in text.split("## ")[1:])
+    assert "lies 0.0123 nats from the baseline on average" in parts["Drift"]
+    assert "general.sums:" in parts["General ability"] and "of 200 items" in parts["General ability"]
+    assert "candidate: max_num_seqs 16 is the most that keeps the service level" in parts["Load"]
+    assert "Time to first token, p95: 80 ms -> 40 ms, 50.0 % better" in parts["Load"]
+    assert "Weights: 200.0 MB -> 100.0 MB" in parts["Facts"] and "Weights" not in parts["Load"]
+    assert all(line.endswith("*(measured)*") for line in parts["Load"].splitlines() if line)
+
+
 def test_a_waiver_is_shown_everywhere_and_changes_no_verdict() -> None:
     made = sample(Verdict.REJECT)
     run = replace(made.run, waivers=(WAIVER,))
@@ -100,5 +133,7 @@ def test_a_waiver_is_shown_everywhere_and_changes_no_verdict() -> None:
         flat = " ".join(text.split())
         assert "waived by A. Person until 2030-01-31" in flat
         assert "no ACCEPT" in flat and "REJECT" in flat
+    junit = junit_xml(made.decision, run, flips=[], critical_turns=[], checks={})
+    assert f'<property name="waiver" value="{WAIVER}" />' in junit
     assert json.loads(result_line(made.decision, run))["waivers"] == [WAIVER]
     assert json.loads(result_line(made.decision, run))["verdict"] == "REJECT"

@@ -65,6 +65,59 @@ def test_a_metric_has_its_verdict_and_figures() -> None:
     assert outcome(cases["metrics/tool_call_valid"]) is Skipped  # it does not gate: neither passed nor failed
 
 
+def test_a_slice_fails_only_where_a_loss_is_proved_and_passes_only_where_one_is_ruled_out() -> None:
+    made = sample(Verdict.REJECT)
+    row = {"metric": "policy_adherence", "n": 40, "b": 9, "c": 0, "baseline_rate": 0.9, "candidate_rate": 0.7}
+    rows = [
+        row
+        | {"slice": "refunds", "difference": -0.2, "lower": -0.3, "upper": -0.1, "flagged": True, "p_adjusted": 0.01},
+        row | {"slice": "orders", "difference": 0.0, "lower": -0.01, "upper": 0.01, "flagged": False, "p_adjusted": 1},
+        row | {"slice": "few", "difference": -0.1, "lower": -0.4, "upper": 0.2, "flagged": False, "p_adjusted": 1},
+        row | {"slice": "few", "metric": "tool_call_valid", "difference": 0, "lower": 0, "upper": 0, "flagged": False},
+    ]
+    cases = read(rendered(made, slices=rows))
+    lost = cases["slices/refunds: policy_adherence"].result[0]
+    assert (type(lost), lost.type) == (Failure, "SLICE_LOSS")
+    assert "difference -20.00 points" in lost.message and "margin -3.00" in lost.message and "9 worse" in lost.message
+    assert outcome(cases["slices/orders: policy_adherence"]) is None
+    assert outcome(cases["slices/few: policy_adherence"]) is Skipped
+    assert "slices/few: tool_call_valid" not in cases  # it does not gate
+
+
+def test_a_general_task_has_its_verdict_and_figures() -> None:
+    made = sample(Verdict.REJECT)
+    row = dict(made.decision["metrics"][0]) | {"metric": "general.sums", "n": 200, "verdict": "REJECT", "b": 31, "c": 2}
+    general = {"suite": "own", "items": 200, "tasks": {}, "metrics": [row], "lost": []}
+    reason = made.decision["reasons"][0] | {"metric": "general.sums", "text": "sums are lost."}
+    cases = read(rendered(made, general=general, reasons=[*made.decision["reasons"], reason]))
+    lost = cases["general_ability/general.sums"].result[0]
+    assert (type(lost), lost.type, lost.text) == (Failure, "REJECT", "sums are lost.")
+    assert "of 200 items" in lost.message and "31 worse, 2 better" in lost.message
+
+
+RESOURCE = {
+    **{"baseline": [2e8], "candidate": [1e8], "better": 0.1, "worse": 0.05, "declared": False, "counted": True},
+    **{"note": "", "change": 0.5, "lower": 0.5, "upper": 0.5, "gain": 0.5},
+}
+
+
+def test_what_is_gained_and_what_it_costs_are_cases() -> None:
+    made = sample(Verdict.REJECT)
+    resources = [
+        RESOURCE | {"name": "weight_bytes", "state": "better"},
+        RESOURCE | {"name": "ttft_p95", "state": "worse", "change": -0.3},
+        RESOURCE | {"name": "itl_p95", "state": "worse", "counted": False},
+    ]
+    text = "ttft_p95 is worse by at least 30 %; 5 % are borne for a gain elsewhere."
+    reason = {"code": "NO_BENEFIT", "verdict": "REJECT", "metric": None, "text": text, "figures": {}}
+    cases = read(rendered(made, resources=resources, reasons=[reason]))
+    assert outcome(cases["benefit/weight_bytes"]) is None
+    assert (outcome(cases["benefit/ttft_p95"]), outcome(cases["benefit/itl_p95"])) == (Failure, Skipped)
+    assert (cases["benefit/gain"].result[0].type, cases["benefit/gain"].result[0].message) == ("NO_BENEFIT", text)
+    held = read(rendered(sample(Verdict.ACCEPT), resources=resources[:1]))
+    assert outcome(held["benefit/gain"]) is None
+
+
 def test_a_critical_turn_is_failed_kept_or_proves_nothing() -> None:
     made = sample(Verdict.REJECT)
     critical = made.decision["critical"] | {"unstable": ["sample-unstable#1"]}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from report_samples import sample, unmeasured
 from rich.console import Console
+from test_report_drift import drift
 
 from pipeline.errors import VERDICT_EXIT_CODES, Verdict
 from pipeline.reporting import RunFacts, summary
@@ -163,3 +164,13 @@ def test_a_run_that_replayed_nothing_claims_nothing(render: Callable[..., str]) 
     assert "nothing was measured" in text
     assert "gave no usable answer" not in text
     assert "answered by both builds" not in text
+
+
+@pytest.mark.parametrize("render", [summary_text, summary_markdown])
+def test_drift_is_told_where_it_was_looked_at(render: Callable[..., str]) -> None:
+    made = sample(Verdict.ACCEPT)
+    assert "nats" not in render(made.decision, made.run)
+    made.decision["drift"] = drift()
+    text = " ".join(render(made.decision, made.run).replace("\\", "").split())
+    assert "On 1,100 tokens of 31 golden replies the candidate lies 0.0123 nats from the baseline on average" in text
+    assert "1 of 32 golden replies could not be compared" in text
