@@ -51,11 +51,11 @@ Answer = Callable[[int], bool]
 """Whether the n-th turn (from 0) is answered rightly."""
 
 
-def write_golden(root: Path) -> Path:
-    """``TURNS`` transcripts of one turn each, three to a scenario: the order named must be looked up."""
+def write_golden(root: Path, turns: int = TURNS) -> Path:
+    """Transcripts of one turn each, three to a scenario: the order named must be looked up."""
     (root / "transcripts").mkdir(parents=True)
     lines = []
-    for number in range(TURNS):
+    for number in range(turns):
         order = f"A-{number:03}"
         call = {"name": "get_order", "arguments": {"order_id": order}}
         lines.append(
@@ -75,11 +75,12 @@ def write_golden(root: Path) -> Path:
     return root
 
 
-def write_policy(path: Path) -> Path:
+def write_policy(path: Path, margin: float = 0.1) -> Path:
     """A policy that the set can prove: 30 scenarios without a flip rule out a loss of 2.706 / 32.706 = 8.3 points."""
     gating = ("tool_call_correct", "free_of_degeneration")
     lines = [
-        f"  {name}: {{gating: {str(name in gating).lower()}, margin: 0.1, floor: 0.5}}\n" for name in evaluators.METRICS
+        f"  {name}: {{gating: {str(name in gating).lower()}, margin: {margin}, floor: 0.5}}\n"
+        for name in evaluators.METRICS
     ]
     path.write_text("metrics:\n" + "".join(lines), encoding="utf-8")
     return path

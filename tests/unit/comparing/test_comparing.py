@@ -111,7 +111,7 @@ def test_prompts_of_other_lengths_are_a_condition(
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
     result = run(golden, tmp_path, endpoint(), endpoint(prompt_tokens=4))
-    assert any("read other tokens at 90 of 90 turns" in line for line in result.decision["conditions"])
+    assert any("read other tokens at 45 of 45 turns" in line for line in result.decision["conditions"])
 
 
 def test_where_both_tell_their_tokens_they_are_compared(
