@@ -20,7 +20,7 @@ LEAST_LENGTH = 8
 """Characters of an environment variable's value from which it is taken for a secret: `true` is none."""
 
 _NAMED = re.compile(
-    r"TOKEN(?!S|IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|(?:^|_)(?:KEY|PWD|PASS|AUTH)$",
+    r"TOKEN(?!S|IZ)|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL|(?:^|_)(?:KEY|PASS|AUTH)$|_PWD$",
     re.IGNORECASE,
 )
 _IN_URL = re.compile(r"://(?:[^\s/@:]*:([^\s/]+)|([^\s/@:]{20,}))@")

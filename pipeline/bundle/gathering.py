@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, get_args
@@ -36,12 +37,12 @@ from pipeline.digests import digest_of, file_digest, tree_digest
 from pipeline.environments import environments
 from pipeline.errors import ModelError, RecordError
 from pipeline.evidence.record import DECISION_FILE, FLIPS_FILE
+from pipeline.evidence.secrecy import demand_no_secrets
 from pipeline.gate import Gate, Side
 from pipeline.golden import GoldenSet
 from pipeline.golden.source import open_local
 from pipeline.golden.streaming import is_remote
 from pipeline.quantizers.checkpoint import INDEX, Checkpoint, DigestCache, side_files, weight_files
-from pipeline.secrets import find_secret
 from pipeline.serving.replay import build_request, request_digest
 from pipeline.settings import PROJECT_ROOT, GateSettings
 from pipeline.stages import decide, serve_replay
@@ -72,7 +73,9 @@ def run(gate: Gate) -> StageOutput:
         with tempfile.TemporaryDirectory(prefix="evidence-", dir=gate.store.root) as folder:
             root = Path(folder)
             _write(gate, root, checkpoints)
-            demand_no_secrets(root)
+            asked = (TURNS, REQUESTS)  # known to hold none: the gate looks first
+            files = sorted(path for path in root.rglob("*") if path.is_file() and path.name not in asked)
+            demand_no_secrets(root, files)
             write_manifest(root, facts(gate))
             pack(root, directory / EVIDENCE_FILE)
 
@@ -103,7 +106,6 @@ def checkpoint_files(checkpoint: Checkpoint, cache: DigestCache) -> dict[str, di
     :raises RecordError: they are not those that were measured.
     """
     path = checkpoint.path
-    index = [path / INDEX] if (path / INDEX).is_file() else []
     try:
         weights = weight_files(path)
         found = {
@@ -112,13 +114,18 @@ def checkpoint_files(checkpoint: Checkpoint, cache: DigestCache) -> dict[str, di
                 "bytes": file.stat().st_size,
                 "weights": file in weights,
             }
-            for file in [*side_files(path), *index, *weights]
+            for file in [*beside_weights(path), *weights]
         }
     except (OSError, ModelError) as error:
         raise RecordError(f"{path}: the checkpoint that was measured is gone: {error}", "Run again.") from error
     if checkpoint_digest(found) != checkpoint.digest:
         raise RecordError(f"{path}: the checkpoint was changed while it was measured", "Run again.")
     return found
+
+
+def beside_weights(path: Path) -> list[Path]:
+    """The files of a checkpoint beside its weights that change what it answers."""
+    return [*side_files(path), *([path / INDEX] if (path / INDEX).is_file() else [])]
 
 
 def checkpoint_digest(files: Mapping[str, Mapping[str, Any]]) -> str:
@@ -200,22 +207,6 @@ def write_requests(path: Path, golden: GoldenSet, policy: GateSettings) -> None:
                 handle.write(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n")
 
 
-def demand_no_secrets(root: Path) -> None:
-    """Refuse evidence that would give a credential away. What was asked is known to hold none: the gate looks first.
-
-    :raises RecordError: names file and line, and not the secret.
-    """
-    for path in sorted(path for path in root.rglob("*") if path.is_file() and path.name not in (TURNS, REQUESTS)):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if kind := find_secret(text):
-            lines = text.split("\n")
-            number = next((n for n, line in enumerate(lines, 1) if find_secret(line)), 1)
-            raise RecordError(
-                f"{path.relative_to(root)}:{number}: {kind} would become part of the evidence",
-                "Take it out of the golden set or the settings, have it revoked, and run again.",
-            )
-
-
 def _version() -> str:
     try:
         return version("quant-gate")
@@ -223,6 +214,7 @@ def _version() -> str:
         return "unknown"
 
 
+@cache
 def _commit() -> str | None:
     """The commit that the code was checked out at; ``+`` where files of it were changed since."""
     git = ["git", "-C", str(PROJECT_ROOT), "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]

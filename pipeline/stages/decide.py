@@ -12,6 +12,7 @@ from pipeline.digests import digest_of, file_digest, tree_digest
 from pipeline.errors import RecordError, Verdict
 from pipeline.evidence.outcomes import read_outcomes
 from pipeline.evidence.record import RecordContext, build_record, write_record
+from pipeline.evidence.secrecy import demand_no_secrets
 from pipeline.settings import GateSettings
 from pipeline.statistics.facts import Reason, ReasonCode
 from pipeline.statistics.verdict import decide, decide_without_replay
@@ -47,7 +48,7 @@ def run(
     :param candidate_repeat_outcomes_paths: the candidate's other samples, where the policy samples turns.
     :param findings: reasons from outside the outcomes; see :func:`pipeline.statistics.verdict.decide`.
     :param look: the candidate was given up at this look.
-    :raises RecordError: an outcome file is unreadable or damaged.
+    :raises RecordError: an outcome file is unreadable or damaged, or the record would give a credential away.
     """
     paths = {"baseline_outcomes": baseline_outcomes_path, "candidate_outcomes": candidate_outcomes_path}
     paths |= {f"repeat_outcomes_{number}": path for number, path in enumerate(repeat_outcomes_paths, 1)}
@@ -57,7 +58,7 @@ def run(
     except OSError as error:
         raise RecordError(f"cannot read outcomes: {error}", "Run the evaluate stage again.") from error
     digests |= _digests(golden, policy)
-    found = [*findings, *_missing_repeats(len(repeat_outcomes_paths), policy)]
+    found = [*findings, *missing_repeats(len(repeat_outcomes_paths), policy)]
 
     def build(directory: Path) -> None:
         decision = decide(
@@ -73,6 +74,7 @@ def run(
         )
         record = build_record(decision, golden=golden, policy=policy, context=context, inputs=digests)
         write_record(directory, record, decision)
+        demand_no_secrets(directory, sorted(directory.iterdir()))
 
     inputs = {
         **digests,
@@ -97,6 +99,7 @@ def run_without_replay(
         decision = decide_without_replay(golden.turns, policy, reasons, benefit=context.benefit)
         record = build_record(decision, golden=golden, policy=policy, context=context, inputs=digests)
         write_record(directory, record, decision)
+        demand_no_secrets(directory, sorted(directory.iterdir()))
 
     return store.make(STAGE, {**digests, "context": context.identity(), "reasons": _told(reasons)}, build)
 
@@ -110,7 +113,8 @@ def _digests(golden: GoldenSet, policy: GateSettings) -> dict[str, str]:
     }
 
 
-def _missing_repeats(repeats: int, policy: GateSettings) -> list[Reason]:
+def missing_repeats(repeats: int, policy: GateSettings) -> list[Reason]:
+    """Too few further replays of the baseline, which leave the noise floor unknown."""
     wanted = 0 if policy.sampling.samples > 1 else policy.noise.repeats
     if policy.sampling.samples > 1 or repeats >= wanted:  # the number of samples is looked at by the decision
         return []
