@@ -12,7 +12,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ from pipeline.digests import digest_of, file_digest
 from pipeline.errors import VERDICT_EXIT_CODES, GateError, RecordError, UsageError, Verdict
 from pipeline.evidence.outcomes import read_outcomes
 from pipeline.evidence.record import DECISION_FILE, FLIPS_FILE, RecordContext, build_record, write_record
+from pipeline.general.suite import general_metrics
 from pipeline.golden import GoldenSet, restrict
 from pipeline.inspection.served import served_findings
 from pipeline.progress import Silent
@@ -51,8 +52,10 @@ from pipeline.serving.records import read_records
 from pipeline.serving.replay import build_request, request_digest
 from pipeline.settings import GateSettings
 from pipeline.stages import decide as decide_stage
-from pipeline.stages import evaluate, inspect, serve_replay
+from pipeline.stages import drift, evaluate, inspect, serve_replay
+from pipeline.stages.abilities import ABOUT
 from pipeline.stages.comparability import compared
+from pipeline.stages.resources import kv_pool
 from pipeline.statistics.facts import Decision, Reason, ReasonCode
 from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
 from pipeline.statistics.sequential import plan_looks
@@ -245,9 +248,10 @@ class _Check:
             if record.request_digest != sent.get((turn_id, sample)):
                 where = f"{REPLAYS}/{name}/{serve_replay.REPLIES} ({turn_id})"
                 found.append(Difference(where, "answers another request than the golden turn makes"))
-        engine = read_json(folder / serve_replay.ENGINE)
-        shared = {key: value for key, value in self.decision["engine"].items() if key in engine}
-        return found + comparing.fields(f"{DECISION_FILE}.engine", shared, {key: engine[key] for key in shared})
+        engine, told = read_json(folder / serve_replay.ENGINE), self.decision["engine"]
+        return found + comparing.fields(
+            f"{DECISION_FILE}.engine", told, {key: engine[key] for key in told.keys() & engine}
+        )
 
     # --- scoring and deciding anew -------------------------------------------------------------
 
@@ -291,23 +295,58 @@ class _Check:
         """Whether the decision was told what the replays show, and nothing of the kind that they do not show."""
         baseline, candidate = ([self.root / REPLAYS / name for name in self._names(side)] for side in SIDES)
         served = served_findings(baseline[0], candidate[0])
-        shown = [*inspect.reasons(served), *compared(baseline, candidate)]
-        if self.manifest["run"]["explore"]:
-            shown.append(exploratory_reason(plan_power(self.golden.turns, self.policy)))
+        shown = [*inspect.reasons((*self.findings, *served)), *compared(baseline, candidate)]
+        shown += decide_stage.missing_repeats(len(baseline) - 1, self.policy)
+        power = plan_power(self.golden.turns, self.policy)
+        shown += [exploratory_reason(power)] if self.manifest["run"]["explore"] else underpowered_reasons(power)
+        if context.drift and self.policy.drift:
+            shown += drift.reasons(context.drift, self.policy.drift)
         where = f"{DECIDED}.inputs.findings"
         told, derived = ({(each.code, each.verdict, each.text) for each in some} for some in (reasons, shown))
         found = [Difference(where, f"lacks {code}: {text}") for code, _, text in sorted(derived - told)]
         found += [
             Difference(where, f"holds {code}, which the replays do not show: {text}")
             for code, _, text in sorted(told - derived)
-            if code in _SHOWN_BY_REPLAYS
+            if code in _SHOWN_BY_REPLAYS and not text.startswith(ABOUT)
         ]
+        found += [*self._general(reasons, context), *self._resources(baseline[0], candidate[0], context)]
         known = list(map(dict, context.findings))
         return found + [
             Difference(f"{DECISION_FILE}.findings", f"lacks {finding.check}: {finding.text}")
             for finding in (*self.findings, *served)
             if finding.as_json() not in known
         ]
+
+    def _general(self, reasons: Sequence[Reason], context: RecordContext) -> list[Difference]:
+        """Whether every general task that the policy demands has its row, and one that fails its reason."""
+        rules = general_metrics(self.policy)
+        if rules is None or self.decision["look"] is not None:
+            return []
+        rows = {row["metric"]: row for row in (context.general or {}).get("metrics", ())}
+        argued = {reason.metric for reason in reasons}
+        found = []
+        for name, rule in rules.metrics.items():
+            where, row = f"{DECISION_FILE}.general.metrics[{name}]", rows.get(name)
+            if row is None:
+                found.append(Difference(where, "is missing, though the policy asks for it"))
+                continue
+            told = {key: row[key] for key in ("gating", "margin", "floor")}
+            found += comparing.fields(where, told, {key: getattr(rule, key) for key in told})
+            accepted = row["verdict"] == Verdict.ACCEPT
+            if accepted and (row["lower"] is None or row["lower"] < -row["margin"]):
+                found.append(Difference(where, f"is ACCEPT with a lower limit of {row['lower']}"))
+            if rule.gating and not accepted and name not in argued:
+                found.append(Difference(where, f"is {row['verdict']}, and the decision was not told"))
+        return found
+
+    def _resources(self, baseline: Path, candidate: Path, context: RecordContext) -> list[Difference]:
+        """Whether the KV caches' pools are those of the engines; figures under load only where load was measured."""
+        where, pool = f"{DECISION_FILE}.resources", kv_pool(baseline, candidate)
+        told = [resource for resource in context.resources if resource.name == "kv_tokens"]
+        found = comparing.fields(where, *([asdict(resource) for resource in some] for some in (told, pool)))
+        if context.load is None and len(told) < len(context.resources):
+            found.append(Difference(where, "holds figures under load, and no load was measured"))
+        return found
 
     def _early(self, target: Path) -> list[Difference]:
         """Of a run that was settled before anything was replayed."""

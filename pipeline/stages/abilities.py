@@ -42,6 +42,8 @@ SHOWN = 20
 """Lost items that the record shows; all are in ``general_flips.jsonl``."""
 CHARACTERS = 600
 """Of a text that the record shows."""
+ABOUT = "general ability: "
+"""What a reason begins with that is not about one task."""
 FOUND, FLIPS, ITEMS = "general.json", "general_flips.jsonl", "general_items.jsonl"
 
 
@@ -176,7 +178,7 @@ def _told(reason: Reason) -> dict[str, Any]:
         "code": reason.code,
         "verdict": reason.verdict,
         "metric": reason.metric,
-        "text": reason.text if (reason.metric or "").startswith(PREFIX) else f"general ability: {reason.text}",
+        "text": reason.text if (reason.metric or "").startswith(PREFIX) else f"{ABOUT}{reason.text}",
         "figures": figures,
     }
 

@@ -214,7 +214,11 @@ class FakeMachine:
         side = label.removeprefix("replay ")
         answers: Mapping[str, Answer] = {"baseline": self.baseline, "candidate": self.candidate}
         prompt = self.template_of_candidate if side == "candidate" else "same"
-        engine = {"identity": plan.identity(), "running": {"version": plan.version, "settings": {"dtype": "bfloat16"}}}
+        engine = {
+            **plan.facts(),
+            "identity": plan.identity(),
+            "running": {"version": plan.version, "settings": {"dtype": "bfloat16"}},
+        }
         engine["running"] |= self.engine_of_candidate if side == "candidate" else {}
         tokens = self.canary if side == "candidate" else FakeMachine.canary
         engine["canary"] = {"short": {"tokens": list(tokens), "finite": True}}

@@ -13,14 +13,13 @@ from gate_fakes import FakeMachine
 
 from pipeline.bundle import verifying
 from pipeline.bundle.archive import pack, unpack
-from pipeline.bundle.layout import EVIDENCE_FILE, MANIFEST, read_manifest
+from pipeline.bundle.layout import EVIDENCE_FILE, MANIFEST, read_manifest, write_manifest
 from pipeline.bundle.turns import read_turns, write_turns
 from pipeline.bundle.verifying import Verification, opened, verify
 from pipeline.digests import file_digest
 from pipeline.errors import RecordError, UsageError, Verdict
-from pipeline.golden import load
+from pipeline.golden import GoldenSet
 from pipeline.runner import RunResult
-from pipeline.settings import PROJECT_ROOT
 
 Gated = Callable[..., RunResult]
 
@@ -109,19 +108,17 @@ def test_the_same_evidence_gives_the_same_bytes(accepted: Path, tmp_path: Path) 
     assert file_digest(tmp_path / "again.tar.zst") == file_digest(accepted / EVIDENCE_FILE)
 
 
-def test_turns_come_back_as_they_were(tmp_path: Path) -> None:
-    turns = load(PROJECT_ROOT / "golden_sets" / "support").turns
-    write_turns(tmp_path / "turns.jsonl", turns)
+def test_turns_come_back_as_they_were(shipped: GoldenSet, tmp_path: Path) -> None:
+    write_turns(tmp_path / "turns.jsonl", shipped.turns)
     back = read_turns(tmp_path / "turns.jsonl")
-    assert back == turns
+    assert back == shipped.turns
 
 
-def test_evidence_names_arguments_in_the_order_of_the_set(tmp_path: Path) -> None:
-    turns = load(PROJECT_ROOT / "golden_sets" / "support").turns
-    write_turns(tmp_path / "turns.jsonl", turns)
+def test_evidence_names_arguments_in_the_order_of_the_set(shipped: GoldenSet, tmp_path: Path) -> None:
+    write_turns(tmp_path / "turns.jsonl", shipped.turns)
     orders = [
         [list(call.arguments) for turn in some for call in turn.expect.tool_calls]
-        for some in (turns, read_turns(tmp_path / "turns.jsonl"))
+        for some in (shipped.turns, read_turns(tmp_path / "turns.jsonl"))
     ]
     assert any(names != sorted(names) for names in orders[0])  # else nothing is shown
     assert orders[0] == orders[1]
@@ -238,6 +235,10 @@ EDITS: dict[str, tuple[Callable[[Path], None], list[str]]] = {
         ),
         ["decision.stage.json", "decision.json.verdict"],
     ),
+    "a flag in the record": (
+        edit_json("decision.json", lambda record: record["engine"].update(flags=["--seed", "1"])),
+        ["decision.json.engine.flags"],
+    ),
     "the pins": (
         lambda root: (root / "environments/serve-cpu.txt").write_text("x==1\n"),
         ["environments/serve-cpu.txt"],
@@ -271,6 +272,89 @@ def test_an_edit_that_renews_the_manifest_is_caught_by_deciding_anew(accepted: P
     (tmp_path / MANIFEST).write_text(json.dumps(manifest), "utf-8")
     found = verify(tmp_path)
     assert "order-004#1 tool_call_correct" in told(found) and found.exit_code == 30
+
+
+def renewed(root: Path, *edits: Callable[[Path], None]) -> str:
+    """What is named when somebody edits files and renews the manifest as well."""
+    for edit in edits:
+        edit(root)
+    facts = {name: read_manifest(root)[name] for name in ("run", "made_by")}
+    for name in (MANIFEST, "lines.json"):
+        (root / name).unlink()
+    write_manifest(root, facts)
+    return told(verify(root))
+
+
+def test_an_exploratory_run_is_none_only_where_the_set_can_decide(gated: Gated, tmp_path: Path) -> None:
+    unpack(gated(margin="0.02", explore=True).directory / EVIDENCE_FILE, tmp_path / "root")
+    edits = [
+        edit_json("manifest.json", lambda manifest: manifest["run"].update(explore=False)),
+        edit_json("decision.stage.json", lambda stage: stage["inputs"].update(findings=[])),
+    ]
+    assert "decision.stage.json.inputs.findings: lacks UNDERPOWERED" in renewed(tmp_path / "root", *edits)
+
+
+def test_a_noise_floor_that_was_taken_out_is_missed(accepted: Path, tmp_path: Path) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path / "root")
+    found = renewed(tmp_path / "root", lambda root: shutil.rmtree(root / "replays" / "baseline_repeat_1"))
+    assert "decision.stage.json.inputs.findings: lacks NO_DATA: the noise floor is not known" in found
+
+
+DRIFT = {
+    **{"turns": 4, "compared": 4, "differing": [], "missing": [], "unread": {}, "top_k": 20, "turn_means": {}},
+    "rows": [
+        {
+            **dict.fromkeys(("median", "p90", "p95", "p99", "p999", "maximum", "error", "same_top"), 0.1),
+            **dict.fromkeys(("mean_change", "rms_change"), 0.1),
+            **dict.fromkeys(("perplexity_baseline", "perplexity_candidate", "perplexity_ratio"), 2.0),
+            **{"group": "all", "name": "all tokens", "tokens": 40, "mean": 5.0},
+            **{"mean_interval": None, "perplexity_ratio_interval": None},
+        }
+    ],
+}
+
+
+def test_drift_beyond_the_line_argues_whatever_the_record_says(accepted: Path, tmp_path: Path) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path / "root")
+    edits = [
+        edit_json("policy.json", lambda policy: policy.update(drift={"turns": 4, "catastrophe": 1.0})),
+        edit_json("decision.stage.json", lambda stage: stage["inputs"]["context"].update(drift=DRIFT)),
+    ]
+    assert "lacks DRIFT: the candidate is another model" in renewed(tmp_path / "root", *edits)
+
+
+GENERAL_RULE = {"gating": True, "margin": 0.05, "floor": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        (None, "is missing, though the policy asks for it"),
+        ({"verdict": "REJECT", "lower": -0.2}, "is REJECT, and the decision was not told"),
+        ({"verdict": "ACCEPT", "lower": -0.2}, "is ACCEPT with a lower limit of -0.2"),
+        ({"verdict": "ACCEPT", "lower": -0.01, "margin": 0.5}, "margin: recorded 0.5, derived 0.05"),
+    ],
+)
+def test_general_ability_is_what_the_policy_demands(
+    row: dict[str, Any] | None, named: str, accepted: Path, tmp_path: Path
+) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path / "root")
+    plain = json.loads((tmp_path / "root" / "decision.json").read_text("utf-8"))["metrics"][0]
+    rows = [plain | GENERAL_RULE | {"metric": "general.sums"} | (row or {})]
+    general = {"suite": "own", "digest": None, "items": 90, "tasks": {}, "metrics": rows, "lost": []} if row else None
+    edits = [
+        edit_json("policy.json", lambda p: p.update(general={"suite": "own", "tasks": {"sums": GENERAL_RULE}})),
+        edit_json("decision.stage.json", lambda s: s["inputs"]["context"].update(general=general)),
+    ]
+    found = renewed(tmp_path / "root", *edits)
+    assert "decision.json.general.metrics[general.sums]" in found and named in found
+
+
+def test_a_pool_that_no_engine_told_is_no_gain(accepted: Path, tmp_path: Path) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path / "root")
+    pool = {"name": "kv_tokens", "baseline": [1000.0], "candidate": [3000.0]}
+    edit = edit_json("decision.stage.json", lambda stage: stage["inputs"]["benefit"].update(resources=[pool]))
+    assert "decision.json.resources: recorded 1 entries, derived 0" in renewed(tmp_path / "root", edit)
 
 
 def test_the_kept_copies_of_a_run_must_be_those_of_its_evidence(kept: Path) -> None:
