@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from pipeline.bundle.gathering import beside_weights
 from pipeline.bundle.layout import ATTESTATIONS, CHECKPOINTS, Difference, read_json
 from pipeline.bundle.verifying import Verification, opened, verify
 from pipeline.digests import file_digest
@@ -79,7 +80,10 @@ def check(
         if weights is None:
             notes.append("The weights were not at hand: their digests are as recorded.")
         else:
-            differences += _weights(root, weights, keys if SIGNATURE_FILE in present else None)
+            differences += (altered := altered_weights(root, weights))
+            if SIGNATURE_FILE in present and not altered:
+                fault = weights_fault(weights, folder / SIGNATURE_FILE, keys)
+                differences += [Difference(f"{ATTESTATIONS}/{SIGNATURE_FILE}", fault)] if fault else []
         if signoff and signoff.waiver and signoff.waiver.expires < today():
             notes.append(f"The waiver expired on {signoff.waiver.expires.isoformat()}.")
         result = replace(found, differences=tuple(differences), notes=tuple(notes))
@@ -135,19 +139,18 @@ def _signed_off(signoff: Signoff, found: Verification) -> list[Difference]:
     return []
 
 
-def _weights(root: Path, weights: Path, keys: Mapping[Path, Any] | None) -> list[Difference]:
-    """Files of the candidate that are not those that were measured.
-
-    :param keys: check the signature over the directory as well.
-    """
-    found = []
-    for name, facts in read_json(root / CHECKPOINTS / "candidate.json").items():
+def altered_weights(root: Path, weights: Path) -> list[Difference]:
+    """Files of the candidate that are not those that were measured, and such that were not there then."""
+    measured = read_json(root / CHECKPOINTS / "candidate.json")
+    found = [
+        Difference(str(file), "was not there when the candidate was measured")
+        for file in [*beside_weights(weights), *sorted(weights.glob("*.safetensors"))]
+        if file.name not in measured
+    ]
+    for name, facts in measured.items():
         file = weights / name
         if not file.is_file():
             found.append(Difference(str(file), "is missing"))
         elif file_digest(file) != facts["sha256"]:
             found.append(Difference(str(file), "is not the file that was measured"))
-    signature = root / ATTESTATIONS / SIGNATURE_FILE
-    if keys is not None and not found and (fault := weights_fault(weights, signature, keys)):
-        found.append(Difference(f"{ATTESTATIONS}/{SIGNATURE_FILE}", fault))
     return found

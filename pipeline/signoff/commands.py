@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipeline.bundle.archive import pack
-from pipeline.bundle.layout import ATTESTATIONS
+from pipeline.bundle.layout import ATTESTATIONS, EVIDENCE_FILE
 from pipeline.bundle.verifying import opened
 from pipeline.errors import VERDICT_EXIT_CODES, UsageError
 from pipeline.runs import find_run, read_kept_run
@@ -65,7 +65,7 @@ def bundle_command(
     key: Key = None,
 ) -> None:
     """Export the evidence of a run as one file, its verdict signed where there is a key."""
-    directory = find_run(Store(), run)
+    directory = _with_evidence(run)
     target = output or Path(f"{directory.name}.tar.zst")
     signing = key or key_directory() / PRIVATE
     signed = (directory / ATTESTATIONS / VERDICT_FILE).is_file()
@@ -91,7 +91,7 @@ def verify_command(
     """
     path = Path(evidence)
     if not path.is_file():
-        path = find_run(Store(), evidence)
+        path = _with_evidence(evidence)
         made = read_kept_run(path).candidate
         weights = weights or (Path(made) if made and Path(made).is_dir() else None)
     if weights is not None and not weights.is_dir():
@@ -123,7 +123,7 @@ def signoff_command(
     trusted = public_keys([*(trust or ()), own])
     if signing.id not in {public.keyid for public in trusted.values()}:
         raise UsageError(f"{own}: not the public key of {signing.path}", "Keep both of a pair together.")
-    released = sign_off(find_run(Store(), run), signing, trusted, by=by, note=note, waiver=waiver)
+    released = sign_off(_with_evidence(run), signing, trusted, by=by, note=note, waiver=waiver)
     Console().print(_released(released), soft_wrap=True)
     if released.signoff.waiver:
         raise typer.Exit(VERDICT_EXIT_CODES[released.signoff.verdict])
@@ -137,6 +137,21 @@ def rollback_command(
 ) -> None:
     """Make the champion before this one champion again."""
     Console().print(_released(roll_back(model, public_keys(trust or ()), by=by, note=note)), soft_wrap=True)
+
+
+def _with_evidence(run: str) -> Path:
+    """The directory of a kept run.
+
+    :raises UsageError: there is none, or it is a comparison, which keeps no evidence.
+    """
+    directory = find_run(Store(), run)
+    if not (directory / EVIDENCE_FILE).is_file():
+        raise UsageError(
+            f"{directory.name} keeps no evidence, so it can be neither verified nor signed off: a comparison of sides "
+            "that were there already has no candidate of a recipe, and of an endpoint no weights, to be signed for",
+            "Gate the candidate with `quant-gate run`, and sign that run off.",
+        )
+    return directory
 
 
 def _view(checked: Checked) -> Text:
@@ -170,6 +185,8 @@ def _released(released: Released) -> Text:
     lines += [f"{alias:<9} version {version}" for alias, version in released.aliases.items()]
     if signoff.waiver:
         lines.append(f"No champion: {signoff.waiver}.")
+    if released.note:
+        lines.append(released.note)
     return Text("\n".join(lines), "bold yellow" if signoff.waiver else "bold green")
 
 

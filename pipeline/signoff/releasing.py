@@ -3,27 +3,30 @@
 * Signed off is a run that verifies, weights included. ACCEPT is signed off as it is; REJECT and INCONCLUSIVE only with
   a waiver, which leaves the verdict what it is; INVALID never, as nothing was compared.
 * ``champion`` names only versions whose sign-off, as it lies in the registry, is signed by a trusted key and is one of
-  an ACCEPT. A waived version is called ``waived`` instead: who serves it, says so.
+  an ACCEPT; so does ``rollback``. A waived version is called ``waived`` instead: who serves it, says so.
+
+Every step may break off, by a crash or a server that is gone: the same command again goes on from there.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipeline.bundle.gathering import checkpoint_digest
-from pipeline.bundle.layout import ATTESTATIONS, GOLDEN, REPLAYS, TURNS, read_json
+from pipeline.bundle.layout import ATTESTATIONS, GOLDEN, REPLAYS, TURNS, Difference, read_json
 from pipeline.bundle.turns import read_golden, read_turns
-from pipeline.bundle.verifying import Verification, opened
+from pipeline.bundle.verifying import Verification, opened, verify
 from pipeline.errors import RecordError, SignoffError, UsageError, Verdict
-from pipeline.evidence.record import read_decision
+from pipeline.evidence.record import DECISION_FILE, read_decision
 from pipeline.reporting import RunFacts
-from pipeline.runs import KeptRun, read_kept_run, slug
+from pipeline.runs import RUN_FILE, KeptRun, read_kept_run, slug
+from pipeline.secrets import find_secret
 from pipeline.signoff.attestation import (
     SIGNOFF_FILE,
     VERDICT_FILE,
@@ -33,7 +36,7 @@ from pipeline.signoff.attestation import (
     signoff_statement,
     verdict_statement,
 )
-from pipeline.signoff.checking import check, read_signoff, today
+from pipeline.signoff.checking import altered_weights, check, read_signoff, today
 from pipeline.signoff.keys import SigningKey
 from pipeline.signoff.weights import SIGNATURE_FILE, sign_weights
 from pipeline.stages import report
@@ -42,18 +45,20 @@ from pipeline.store import STAGE_FILE, Store
 from pipeline.tracking.facts import description
 from pipeline.tracking.registry import CHAMPION, ROLLBACK, WAIVED, Registry
 
+_AGAIN = "See `quant-gate verify`; run the gate again."
 WAIVABLE = (Verdict.REJECT, Verdict.INCONCLUSIVE)
 SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """What was signed, and where it now is. ``aliases`` are those that were moved, by name."""
+    """What was signed, and where it now is. ``aliases`` are those that were moved, by name; ``note``: what was not."""
 
     signoff: Signoff
     name: str
     version: str
     aliases: Mapping[str, str]
+    note: str = ""
 
 
 def registered_name(model: str) -> str:
@@ -62,17 +67,24 @@ def registered_name(model: str) -> str:
 
 
 def attest(directory: Path, key: SigningKey) -> None:
-    """Sign the verdict of a kept run, and the candidate's weights where they are still at hand.
+    """Sign the verdict of a kept run that verifies, and the candidate's weights where they are still at hand.
 
-    :raises SignoffError: no candidate was made.
+    :raises SignoffError: it does not verify, or no candidate was made.
     """
-    (directory / ATTESTATIONS).mkdir(exist_ok=True)
-    decision = read_decision(directory / "decision.json")
+    made = read_kept_run(directory).candidate
+    weights = Path(made) if made and Path(made).is_dir() else None
     with opened(directory) as root:
-        sign(verdict_statement(root, decision), key, directory / ATTESTATIONS / VERDICT_FILE)
-    candidate = read_kept_run(directory).candidate
-    if candidate and Path(candidate).is_dir():
-        sign_weights(Path(candidate), key, directory / ATTESTATIONS / SIGNATURE_FILE)
+        altered = altered_weights(root, weights) if weights else []
+        _demand_verified([*verify(root, directory).differences, *altered])
+    _attest(directory, key, weights)
+
+
+def _attest(directory: Path, key: SigningKey, weights: Path | None) -> None:
+    (directory / ATTESTATIONS).mkdir(exist_ok=True)
+    with opened(directory) as root:
+        sign(verdict_statement(root, read_decision(root / DECISION_FILE)), key, directory / ATTESTATIONS / VERDICT_FILE)
+    if weights is not None:
+        sign_weights(weights, key, directory / ATTESTATIONS / SIGNATURE_FILE)
 
 
 def sign_off(
@@ -86,14 +98,19 @@ def sign_off(
     :raises SignoffError: it does not verify, or its verdict does not allow it.
     :raises UsageError: a name or reason is missing, or the waiver ends before tomorrow.
     """
-    if not by.strip() or not note.strip() or (waiver and not waiver.reason.strip()):
+    texts = (by, note, *([waiver.reason] if waiver else []))
+    if not all(text.strip() for text in texts):
         raise UsageError("who signs off, the note and the reason of a waiver must not be empty", "Say who and why.")
+    if kind := find_secret("\n".join(texts)):
+        raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
     if waiver and waiver.expires <= today():
         raise UsageError(f"a waiver until {waiver.expires.isoformat()} has no day left", "Give a later day.")
     kept = read_kept_run(directory)
     weights = _weights(kept)
     verification = check(directory, trusted, weights=weights).verification
     _demand(verification, waiver)
+    if kept.model != verification.run.get("model"):
+        raise SignoffError(f"{directory / RUN_FILE} names the model {kept.model}, the evidence another", _AGAIN)
     decision = dict(verification.decision)
     signoff = Signoff(
         run=directory.name,
@@ -106,16 +123,21 @@ def sign_off(
         waiver=waiver,
     )
     registry = Registry()
-    attest(directory, key)
+    _attest(directory, key, weights)
     file = directory / ATTESTATIONS / SIGNOFF_FILE
+    before = file.read_bytes() if file.is_file() else None
     try:
-        with opened(directory) as root:
+        with opened(directory) as root, tempfile.TemporaryDirectory() as folder:
             sign(signoff_statement(root, signoff), key, file)
-            if waiver:
-                _report(root, directory, kept, signoff)
-        return _registered(registry, directory, kept, weights, signoff, decision, key, trusted)
-    except BaseException:
-        file.unlink(missing_ok=True)  # what is not registered is not signed off
+            made = _report(root, Path(folder), kept, signoff) if waiver else {}
+            released = _registered(registry, directory, kept, weights, signoff, decision, key, trusted, made)
+            for name, page in made.items():
+                shutil.copyfile(page, directory / name)
+        return released
+    except BaseException:  # what is not registered is not signed off
+        file.unlink(missing_ok=True)
+        if before is not None:
+            file.write_bytes(before)
         raise
 
 
@@ -128,9 +150,14 @@ def _registered(
     decision: Mapping[str, Any],
     key: SigningKey,
     trusted: Mapping[Path, Any],
+    reports: Mapping[str, Path],
 ) -> Released:
-    """Register what was signed, and move the aliases that follow from it."""
+    """Register what was signed, and move the aliases that follow from it.
+
+    :param reports: files of the run that were written anew, by name.
+    """
     name, folder = registered_name(kept.model), directory / ATTESTATIONS
+    files = {file.name: file for file in sorted(directory.iterdir()) if file.is_file()}
     version = registry.add_version(
         name,
         kept.mlflow_run,
@@ -138,7 +165,7 @@ def _registered(
         run_name=directory.name,
         checkpoint=weights,
         signatures=[folder / file for file in (VERDICT_FILE, SIGNOFF_FILE, SIGNATURE_FILE)],
-        reports=sorted(file for file in directory.iterdir() if file.is_file()),
+        reports=list({**files, **reports}.values()),
         tags=_tags(signoff, decision, key),
         description="\n\n".join([_sentence(signoff), description(decision)]),
     )
@@ -146,11 +173,9 @@ def _registered(
     if signoff.waiver:
         aliases = {WAIVED: version}
         registry.point(name, aliases, signoff.by, why)
-    else:
-        before = registry.aliased(name, CHAMPION)
-        aliases = {CHAMPION: version} | ({ROLLBACK: before} if before and before != version else {})
-        _crown(registry, name, aliases, trusted, signoff.by, why)
-    return Released(signoff, name, version, aliases)
+        return Released(signoff, name, version, aliases)
+    _demand_crowned(registry, name, version, trusted)
+    return _crowned(registry, name, version, trusted, signoff, signoff.by, why)
 
 
 def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) -> Released:
@@ -158,22 +183,52 @@ def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) ->
 
     :raises SignoffError: there is nothing to go back to, or it was not accepted and signed off by a trusted key.
     """
+    if kind := find_secret(f"{by}\n{note}"):
+        raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
     registry, name = Registry(), registered_name(model)
-    now, before = (registry.aliased(name, alias) for alias in (CHAMPION, ROLLBACK))
-    if before is None or now is None:
-        raise SignoffError(
-            f"{name}: no version to go back to", "A second sign-off makes the first one's version the rollback."
-        )
-    aliases = {CHAMPION: before, ROLLBACK: now}
-    signoff = _crown(registry, name, aliases, trusted, by, f"rollback: {note}")
-    return Released(signoff, name, before, aliases)
+    nothing = SignoffError(
+        f"{name}: no version to go back to", "A second sign-off makes the first one's version the rollback."
+    )
+    if (version := registry.aliased(name, ROLLBACK)) is None:
+        raise nothing
+    signoff = _demand_crowned(registry, name, version, trusted)
+    if _champion_before(registry, name, version) is None:
+        raise nothing
+    return _crowned(registry, name, version, trusted, signoff, by, f"rollback: {note}")
 
 
-def _crown(
-    registry: Registry, name: str, aliases: Mapping[str, str], trusted: Mapping[Path, Any], by: str, why: str
-) -> Signoff:
-    """Move the champion, after its sign-off in the registry was read: nothing else moves it."""
-    version = aliases[CHAMPION]
+def _crowned(
+    registry: Registry, name: str, version: str, trusted: Mapping[Path, Any], signoff: Signoff, by: str, why: str
+) -> Released:
+    """Make a version champion whose ``signoff`` was looked at, and the rightful champion before it the rollback."""
+    aliases, note = {CHAMPION: version}, ""
+    if (before := _champion_before(registry, name, version)) is not None:
+        try:
+            _demand_crowned(registry, name, before, trusted)
+            aliases[ROLLBACK] = before
+        except SignoffError as error:
+            note = f"Not made the rollback: {error.message}."
+    registry.point(name, aliases, by, why)
+    return Released(signoff, name, version, aliases, note)
+
+
+def _champion_before(registry: Registry, name: str, version: str) -> str | None:
+    """The champion that gives way to ``version``.
+
+    Where ``version`` is champion already, the one of the move that made it so: that move may have broken off.
+    """
+    champion = registry.aliased(name, CHAMPION)
+    if champion != version:
+        return champion
+    moves = [event["aliases"] for event in registry.history(name) if event["aliases"].get(CHAMPION) == version]
+    return moves[-1].get(ROLLBACK) if moves else None
+
+
+def _demand_crowned(registry: Registry, name: str, version: str, trusted: Mapping[Path, Any]) -> Signoff:
+    """The sign-off of a version, as it lies in the registry.
+
+    :raises SignoffError: it makes no champion.
+    """
     where = f"version {version} of {name} cannot be champion"
     remedy = "Sign off a run that the gate accepted."
     with registry.signature(name, version, SIGNOFF_FILE) as path:
@@ -189,7 +244,6 @@ def _crown(
     }
     if about != {signoff.candidate}:
         raise SignoffError(f"{where}: its sign-off is about another candidate", remedy)
-    registry.point(name, aliases, by, why)
     return signoff
 
 
@@ -202,11 +256,15 @@ def _weights(kept: KeptRun) -> Path:
     return Path(kept.candidate)
 
 
+def _demand_verified(differences: Sequence[Difference]) -> None:
+    if differences:
+        named = "\n".join(f"- {difference}" for difference in differences[:SHOWN])
+        raise SignoffError(f"the run does not verify:\n{named}", _AGAIN)
+
+
 def _demand(found: Verification, waiver: Waiver | None) -> None:
     """The rules of a sign-off."""
-    if found.differences:
-        named = "\n".join(f"- {difference}" for difference in found.differences[:SHOWN])
-        raise SignoffError(f"the run does not verify:\n{named}", "See `quant-gate verify`; run the gate again.")
+    _demand_verified(found.differences)
     if found.verdict is Verdict.ACCEPT:
         if waiver:
             raise UsageError("the verdict is ACCEPT: there is nothing to waive", "Leave out --waive and --expires.")
@@ -241,21 +299,18 @@ def _tags(signoff: Signoff, decision: Mapping[str, Any], key: SigningKey) -> dic
     }
 
 
-def _report(root: Path, directory: Path, kept: KeptRun, signoff: Signoff) -> None:
-    """Write the run's reports anew, with the waiver in them."""
+def _report(root: Path, folder: Path, kept: KeptRun, signoff: Signoff) -> dict[str, Path]:
+    """Write the run's reports anew below ``folder``, with the waiver in them; by name."""
     assert signoff.waiver is not None
     told = f"{signoff.waiver} ({signoff.by} on {signoff.at}: {signoff.note})"
     facts = RunFacts(kept.model, kept.recipe, kept.command, waivers=(f"{told[0].upper()}{told[1:]}",))
     replies = [root / REPLAYS / side / REPLIES for side in ("baseline", "candidate")]
     golden = read_golden(read_json(root / GOLDEN), read_turns(root / TURNS))
-    with tempfile.TemporaryDirectory() as folder:
-        made = report.run(
-            Store(Path(folder)),
-            decision_dir=root,
-            golden=golden,
-            replies_paths=[path for path in replies if path.exists()],
-            run_facts=facts,
-        )
-        for file in made.path.iterdir():
-            if file.name != STAGE_FILE:
-                shutil.copyfile(file, directory / file.name)
+    made = report.run(
+        Store(folder),
+        decision_dir=root,
+        golden=golden,
+        replies_paths=[path for path in replies if path.exists()],
+        run_facts=facts,
+    )
+    return {file.name: file for file in made.path.iterdir() if file.name != STAGE_FILE}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import GateError, SignoffError, StageError
+from pipeline.secrets import scrubbed
 from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
 
 CHAMPION, ROLLBACK, WAIVED = "champion", "rollback", "waived"
@@ -58,12 +59,16 @@ class Registry:
         :param reports: files of the run, to be uploaded again: a waiver is told in them.
         """
         with _reached(self.uri):
+            before = [
+                v for v in self._versions(name) if (v.run_id == run_id if run_id else v.tags.get("run") == run_name)
+            ]
+            if before:
+                run_id = before[0].run_id
             if run_id is None:
                 with database_lock(self.uri):
                     experiment_ = experiment_id(self._client, experiment, self.uri)
                 run_id = self._client.create_run(experiment_, run_name=run_name).info.run_id
                 self._client.set_terminated(run_id)
-            before = [version for version in self._versions(name) if version.run_id == run_id]
             if not before:
                 self._client.log_artifacts(run_id, str(checkpoint), CHECKPOINT)
             for file in reports:
@@ -122,16 +127,19 @@ class Registry:
             yield Path(path)
 
     def point(self, name: str, aliases: Mapping[str, str], by: str, why: str) -> None:
-        """Have aliases name versions, and keep that as a tag of the model: who moved what, when and why."""
+        """Have aliases name versions, and keep that as a tag of the model: who moved what, when and why.
+
+        The tag is written first: a move that breaks off can be ended by what it tells.
+        """
         with _reached(self.uri):
             now = datetime.now(UTC)
             before = {alias: self.aliased(name, alias) for alias in aliases}
-            for alias, version in aliases.items():
-                self._client.set_registered_model_alias(name, alias, version)
             event = {"aliases": dict(aliases), "before": before, "by": by, "why": why}
             self._client.set_registered_model_tag(
                 name, f"history.{now:%Y%m%dT%H%M%S.%fZ}", json.dumps(event, ensure_ascii=False, sort_keys=True)
             )
+            for alias, version in aliases.items():
+                self._client.set_registered_model_alias(name, alias, version)
 
     def history(self, name: str) -> list[dict[str, Any]]:
         """Every move of an alias, the oldest first, as :meth:`point` kept it, with its time ``at``."""
@@ -174,6 +182,6 @@ def _reached(uri: str) -> Iterator[None]:
         shown, secret = without_password(uri)
         text = " ".join((str(error) or type(error).__name__).split())
         raise StageError(
-            f"MLflow at {shown}: {text.replace(secret, '') if secret else text}",
+            f"MLflow at {shown}: {scrubbed(text.replace(secret, '') if secret else text)}",
             "Check that the server and its artifact store answer, and MLFLOW_TRACKING_URI.",
         ) from error

@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from pipeline.bundle.archive import pack
 from pipeline.bundle.verifying import opened
-from pipeline.errors import SignoffError, UsageError, Verdict
+from pipeline.errors import SignoffError, StageError, UsageError, Verdict
 from pipeline.signoff import checking, releasing
 from pipeline.signoff.attestation import RESULT_TYPE, Waiver
 from pipeline.signoff.checking import check
@@ -138,6 +139,21 @@ def test_what_was_altered_after_signing_is_named(
     assert told(directory, trusted) == ""
 
 
+def test_what_does_not_verify_is_not_attested(gated: Gated, key: SigningKey, tmp_path: Path) -> None:
+    directory = gated(candidate=bad)
+    text = (directory / "decision.json").read_text("utf-8")
+    (directory / "decision.json").write_text(
+        text.replace("REJECT", "ACCEPT").replace('"exit_code": 10', '"exit_code": 0')
+    )
+    with pytest.raises(SignoffError, match="does not verify"):
+        attest(directory, key)
+    (directory / "decision.json").write_text(text)
+    (tmp_path / "home" / "fake-candidate" / "chat_template.jinja").write_text("put in later")
+    with pytest.raises(SignoffError, match=r"chat_template\.jinja: was not there when the candidate was measured"):
+        attest(directory, key)
+    assert not (directory / "attestations").exists()
+
+
 def test_a_signature_belongs_to_one_evidence(gated: Gated, key: SigningKey, trusted: dict[Path, Any]) -> None:
     one, other = gated(), gated("another")
     attest(one, key)
@@ -238,6 +254,21 @@ def test_what_does_not_verify_is_not_signed_off(
         accept(good, key, trusted)
 
 
+def test_a_run_is_registered_under_the_model_of_its_evidence(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any]
+) -> None:
+    directory = gated()
+    kept = json.loads((directory / "run.json").read_text("utf-8"))
+    (directory / "run.json").write_text(json.dumps({**kept, "model": "some/other"}))
+    with pytest.raises(SignoffError, match="names the model some/other, the evidence another"):
+        accept(directory, key, trusted)
+
+
+def test_a_note_is_no_place_for_a_secret(gated: Gated, key: SigningKey, trusted: dict[Path, Any]) -> None:
+    with pytest.raises(UsageError, match="a Hugging Face token is no part of a note"):
+        accept(gated(), key, trusted, "see " + "hf_" + "Pl4nted" * 6)
+
+
 # --- waivers -----------------------------------------------------------------------------------
 
 
@@ -329,9 +360,96 @@ def test_a_registry_that_cannot_be_reached_leaves_no_sign_off(
     def fail(*arguments: Any, **options: Any) -> None:
         raise SignoffError("the server is gone")
 
-    monkeypatch.setattr(Registry, "add_version", fail)
     directory = gated()
-    with pytest.raises(SignoffError, match="gone"):
-        accept(directory, key, trusted)
+    with monkeypatch.context() as patch:
+        patch.setattr(Registry, "add_version", fail)
+        with pytest.raises(SignoffError, match="gone"):
+            accept(directory, key, trusted)
     assert check(directory, trusted).signoff is None
+    first = accept(directory, key, trusted)
+    monkeypatch.setattr(Registry, "add_version", fail)
+    with pytest.raises(SignoffError, match="gone"):
+        accept(directory, key, trusted, "once more")
+    assert check(directory, trusted).signoff == first.signoff  # an earlier one stays
     assert Verdict(check(directory, trusted).verification.verdict) is Verdict.ACCEPT
+
+
+# --- moves that break off, and moves at once ---------------------------------------------------
+
+
+def aliases(registry: Registry) -> tuple[str | None, str | None]:
+    return registry.aliased(NAME, CHAMPION), registry.aliased(NAME, ROLLBACK)
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_a_move_that_breaks_off_is_ended_by_the_same_command(
+    moved: int,
+    gated: Gated,
+    key: SigningKey,
+    trusted: dict[Path, Any],
+    mlflow_store: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mlflow import MlflowClient
+
+    def broken_off(command: Callable[[], Any]) -> None:
+        """The server is gone when ``moved`` aliases were set."""
+        real, left = MlflowClient.set_registered_model_alias, [moved]
+
+        def dies(client: MlflowClient, name: str, alias: str, version: str) -> None:
+            if not left[0]:
+                raise ConnectionError("the server is gone")
+            left[0] -= 1
+            real(client, name, alias, version)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(MlflowClient, "set_registered_model_alias", dies)
+            with pytest.raises(StageError, match="the server is gone"):
+                command()
+
+    one, two = gated(), gated("another")
+    first = accept(one, key, trusted).version
+    broken_off(lambda: accept(two, key, trusted))
+    second = accept(two, key, trusted).version
+    registry = Registry()
+    assert aliases(registry) == (second, first) and second != first
+    broken_off(lambda: roll_back("some/model", trusted, by="Bo", note="pager"))
+    roll_back("some/model", trusted, by="Bo", note="pager, again")
+    assert aliases(registry) == (first, second)
+
+
+def test_a_run_that_mlflow_did_not_record_has_one_version_however_often_it_is_signed_off(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str
+) -> None:
+    directory = gated()
+    assert json.loads((directory / "run.json").read_text("utf-8"))["mlflow_run"] is None
+    first, again = accept(directory, key, trusted), accept(directory, key, trusted, "once more")
+    assert (again.version, again.aliases) == (first.version, {CHAMPION: first.version})
+
+
+def test_a_champion_that_was_not_accepted_does_not_become_the_rollback(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str
+) -> None:
+    from mlflow import MlflowClient
+
+    waived = sign_off(gated("worse", candidate=bad), key, trusted, by="Ada", note="n", waiver=Waiver("known", LATER))
+    MlflowClient(mlflow_store).set_registered_model_alias(NAME, CHAMPION, waived.version)  # by hand
+    released = accept(gated(), key, trusted)
+    assert released.aliases == {CHAMPION: released.version}
+    assert "the gate's verdict on it is REJECT" in released.note
+    assert aliases(Registry()) == (released.version, None)
+    accept(gated("another"), key, trusted)
+    MlflowClient(mlflow_store).set_registered_model_alias(NAME, CHAMPION, waived.version)
+    assert roll_back("some/model", trusted, by="Bo", note="pager").aliases == {CHAMPION: released.version}
+
+
+def test_of_two_sign_offs_at_once_one_is_champion_and_both_are_in_the_history(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str
+) -> None:
+    runs = [gated(), gated("another")]
+    with ThreadPoolExecutor() as pool:
+        versions = [released.version for released in pool.map(lambda run: accept(run, key, trusted), runs)]
+    registry = Registry()
+    champion, rollback = aliases(registry)
+    assert sorted(versions) == ["1", "2"] and champion in versions and rollback != champion
+    assert {event["aliases"][CHAMPION] for event in registry.history(NAME)} == set(versions)
