@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from pipeline.serving.plan import SERVED_NAME
+from pipeline.serving.tls import certificates
 
 PROMPTS = {
     "short": "The capital of France is",  # a handful of tokens: the path for few rows
@@ -26,7 +27,7 @@ def ask(url: str) -> dict[str, dict[str, Any]]:
 
     Never raises: an engine that cannot answer is judged by what it did with the golden turns.
     """
-    with httpx.Client(trust_env=False, timeout=TIMEOUT_S) as client:
+    with httpx.Client(trust_env=False, verify=certificates(), timeout=TIMEOUT_S) as client:
         return {name: _ask(client, url, prompt) for name, prompt in PROMPTS.items()}
 
 

@@ -21,6 +21,7 @@ import httpx
 from pipeline.digests import digest_of
 from pipeline.errors import ServerError, UsageError
 from pipeline.serving.replay import is_local, message_of
+from pipeline.serving.tls import certificates
 
 OPTIONAL = ("return_token_ids", "tool_choice", "seed")
 """Fields that may be left out, in the order in which they are: token ids only serve to compare prompts, ``auto`` is the
@@ -107,8 +108,14 @@ def connect(url: str, side: str, request: Mapping[str, Any], model: str | None =
     headers = {"authorization": f"Bearer {key}"} if key else {}
     # A new connection for each request: a slow answer lets the server close one that the next would be sent on.
     limits = httpx.Limits(max_keepalive_connections=0)
+    trust = not is_local(base)
     with httpx.Client(
-        base_url=base, headers=headers, timeout=TIMEOUT_S, limits=limits, trust_env=not is_local(base)
+        base_url=base,
+        headers=headers,
+        timeout=TIMEOUT_S,
+        limits=limits,
+        trust_env=trust,
+        verify=certificates(trust_env=trust),
     ) as client:
         try:
             card, told = _told(client, base, model)

@@ -28,6 +28,7 @@ from pipeline.progress import Progress
 from pipeline.serving.plan import SERVED_NAME
 from pipeline.serving.records import open_for_append
 from pipeline.serving.replay import PAUSE_S, RETRY_STATUS
+from pipeline.serving.tls import certificates
 from pipeline.settings import ReplaySettings
 
 TOP_K = 20
@@ -110,7 +111,7 @@ def collect(
     with (
         open_for_append(path) as output,
         # trust_env=False: a proxy in the environment must not stand between us and 127.0.0.1.
-        httpx.Client(base_url=url, timeout=settings.timeout_s, trust_env=False) as client,
+        httpx.Client(base_url=url, timeout=settings.timeout_s, trust_env=False, verify=certificates()) as client,
     ):
         asking = _Asking(client, settings, check)
         for done, turn in enumerate(turns):

@@ -31,6 +31,7 @@ from pipeline.errors import GateError, ReplayError, ServerError
 from pipeline.progress import Progress, Silent
 from pipeline.serving.plan import SERVED_NAME
 from pipeline.serving.records import Record, open_for_append, read_records
+from pipeline.serving.tls import certificates
 from pipeline.settings import ReplaySettings, Sampling
 
 RETRY_STATUS = frozenset({408, 425, 429})
@@ -193,14 +194,15 @@ class _Run:
         self._progress.advance(self._label, self._done, len(self._bodies))
         workers = min(self._settings.concurrency, len(turn_ids))
         limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
-        # A proxy in the environment must not stand between us and 127.0.0.1.
+        local = is_local(self._url)  # a proxy in the environment must not stand between us and 127.0.0.1
         async with (
             httpx.AsyncClient(
                 base_url=self._url,
                 timeout=self._settings.timeout_s,
                 limits=limits,
                 headers=self._headers,
-                trust_env=not is_local(self._url),
+                trust_env=not local,
+                verify=certificates(trust_env=not local),
             ) as client,
             asyncio.TaskGroup() as group,
         ):
