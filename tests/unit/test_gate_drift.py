@@ -14,6 +14,7 @@ from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
 
 from evaluators.turn import Turn
 from pipeline import gate
+from pipeline.bundle.verifying import opened, verify
 from pipeline.errors import Verdict
 from pipeline.progress import Silent
 from pipeline.request import Request
@@ -85,7 +86,10 @@ def request_of(tmp_path: Path, drift: str = "{turns: 6}", *, replies: bool = Tru
 
 
 def run_gate(request: Request, tmp_path: Path) -> RunResult:
-    return run(request, Store(tmp_path / "home"), Silent())
+    result = run(request, Store(tmp_path / "home"), Silent())
+    with opened(result.directory) as root:
+        assert verify(root, result.directory).differences == ()  # whatever came out is derived again
+    return result
 
 
 def test_both_sides_are_asked_a_sample_once_and_the_record_tells(engines: Engines, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
 
 from pipeline import gate
+from pipeline.bundle.verifying import opened, verify
 from pipeline.errors import GoldenSetError, RecordError, SettingsError, Verdict
 from pipeline.evidence.record import read_decision
 from pipeline.progress import Silent
@@ -93,7 +94,10 @@ def request_of(tmp_path: Path, tasks: str = "{reading: {margin: 0.1, floor: 0.5}
 
 
 def run_gate(request: Request, tmp_path: Path) -> RunResult:
-    return run(request, Store(tmp_path / "home"), Silent())
+    result = run(request, Store(tmp_path / "home"), Silent())
+    with opened(result.directory) as root:
+        assert verify(root, result.directory).differences == ()  # whatever came out is derived again
+    return result
 
 
 def test_both_sides_are_asked_alike_and_the_record_tells(asked: Asked, tmp_path: Path) -> None:
