@@ -495,7 +495,7 @@ def test_an_interruption_of_a_run_ends_its_build(held: Held) -> None:
 
 def start_setup(project: Path) -> subprocess.Popen[str]:
     """``setup serve`` as ``make`` starts it, in a project that holds what the standard library alone can run."""
-    for name in ("__init__", "environments", "errors", "processes", "progress"):
+    for name in ("__init__", "environments", "errors", "processes", "progress", "secrets"):
         shutil.copy(PROJECT / "pipeline" / f"{name}.py", project / "pipeline")
     command = [sys.executable, "-S", "-m", "pipeline.environments", "setup", "serve"]
     # Tests that run in the background of a shell inherit an ignored SIGINT.
