@@ -253,6 +253,9 @@ def _flags(settings: ServingSettings, device: str) -> tuple[str, ...]:
     if device == "cuda":
         flags += ["--tensor-parallel-size", str(settings.tensor_parallel_size)]
         flags += ["--gpu-memory-utilization", str(settings.gpu_memory_utilization)]
+    if device == "cpu" and not any(name == "--block-size" for name in _names(settings.extra_args)):
+        # Prefixes are shared in whole blocks: the engine's 128 tokens on a CPU recompute 40 % more of our prompts.
+        flags += ["--block-size", "32"]
     return (*flags, *settings.extra_args)
 
 
@@ -272,8 +275,8 @@ def _environment(settings: ServingSettings, device: str, *, plain_cpu: bool) -> 
         # One process for scheduler and worker: no second round of imports, no busy-waiting between them.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        # Half the cores: the engine shares them with the quantizer, or with the other side's engine.
-        "OMP_NUM_THREADS": str(max(1, cores() // 2)),
+        # All cores, though the other side's engine may be up: it ends first, and a core would then lie idle.
+        "OMP_NUM_THREADS": str(cores()),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
     return {**common, **cpu, **own}
