@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,13 +36,19 @@ DECISION_TOKENS, DECISION_WEIGHT = 20, 4.0
 """What to do (call which tool, refuse, ask) is said by the first tokens of a reply; the many after them mostly copy.
 The name of a tool ends at about the fifteenth."""
 HAND_OVER = {"escalate_to_human", "transfer_to_agent", "hand_over"}
+REFUSAL = re.compile(r"\b(can't|cannot|can not|unable to|not able to|not possible|not allowed)\b")
 CUTS = {
-    "hand-over": 1.0,
-    "opening in words": 2.0,
-    "words after a result": 0.6,
-    "other opening": 0.4,
-    "other": 0.1,
-    "whole": 0.1,
+    "hand-over": 0.8,
+    "refusal, opening": 1.0,
+    "refusal, after a result": 1.6,
+    "refusal, later": 0.5,
+    "question, after a result": 0.8,
+    "words, after a result": 0.15,
+    "call, after a result": 0.7,
+    "words, opening": 0.8,
+    "call, opening": 0.4,
+    "other": 0.06,
+    "whole": 0.04,
 }
 """How often, per conversation and reply, training sees the conversation up to this reply. A model of this size learns
 to look things up from any mix; to hand over, to ask and to refuse only where these are no rarity, and each at the cost
@@ -115,12 +122,22 @@ def cuts(conversation: dict[str, Any], chance: random.Random) -> Iterator[dict[s
 
 
 def _kind(messages: list[dict[str, Any]], at: int, *, opening: bool) -> str:
-    called = {call["function"]["name"] for call in messages[at].get("tool_calls") or ()}
+    """Which of ``CUTS`` the reply at ``at`` is."""
+    reply = messages[at]
+    called = {call["function"]["name"] for call in reply.get("tool_calls") or ()}
+    place = "opening" if opening else "after a result" if messages[at - 1]["role"] == "tool" else "later"
     if called & HAND_OVER:
         return "hand-over"
-    if opening:
-        return "other opening" if called else "opening in words"
-    return "words after a result" if not called and messages[at - 1]["role"] == "tool" else "other"
+    if called:
+        what = "call"
+    elif REFUSAL.search(reply["content"].partition(". ")[0]):
+        what = "refusal"
+    elif place == "after a result" and re.search(r"\?|[Pp]lease", reply["content"]):
+        what = "question"
+    else:
+        what = "words"
+    kind = f"{what}, {place}"
+    return kind if kind in CUTS else "other"
 
 
 def batches(examples: Sequence[Example], chance: random.Random, padding: int) -> list[Batch]:
