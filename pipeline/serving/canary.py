@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
+from pipeline.serving.clients import local_client
 from pipeline.serving.plan import SERVED_NAME
-from pipeline.serving.tls import certificates
 
 PROMPTS = {
     "short": "The capital of France is",  # a handful of tokens: the path for few rows
@@ -27,7 +27,7 @@ def ask(url: str) -> dict[str, dict[str, Any]]:
 
     Never raises: an engine that cannot answer is judged by what it did with the golden turns.
     """
-    with httpx.Client(trust_env=False, verify=certificates(), timeout=TIMEOUT_S) as client:
+    with local_client(TIMEOUT_S) as client:
         return {name: _ask(client, url, prompt) for name, prompt in PROMPTS.items()}
 
 

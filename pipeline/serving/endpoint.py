@@ -20,8 +20,8 @@ import httpx
 
 from pipeline.digests import digest_of
 from pipeline.errors import ServerError, UsageError
+from pipeline.serving.clients import certificates
 from pipeline.serving.replay import is_local, message_of
-from pipeline.serving.tls import certificates
 
 OPTIONAL = ("return_token_ids", "tool_choice", "seed")
 """Fields that may be left out, in the order in which they are: token ids only serve to compare prompts, ``auto`` is the

@@ -25,10 +25,10 @@ from evaluators.turn import Turn
 from pipeline.digests import digest_of
 from pipeline.errors import RecordError, ReplayError
 from pipeline.progress import Progress
+from pipeline.serving.clients import local_client
 from pipeline.serving.plan import SERVED_NAME
 from pipeline.serving.records import open_for_append
 from pipeline.serving.replay import PAUSE_S, RETRY_STATUS
-from pipeline.serving.tls import certificates
 from pipeline.settings import ReplaySettings
 
 TOP_K = 20
@@ -110,8 +110,7 @@ def collect(
     kept = {turn_id: record for turn_id, record in read_logprobs(path).items() if record.error is None}
     with (
         open_for_append(path) as output,
-        # trust_env=False: a proxy in the environment must not stand between us and 127.0.0.1.
-        httpx.Client(base_url=url, timeout=settings.timeout_s, trust_env=False, verify=certificates()) as client,
+        local_client(settings.timeout_s, url) as client,
     ):
         asking = _Asking(client, settings, check)
         for done, turn in enumerate(turns):

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 
 from pipeline.errors import LoadError, ServerError
+from pipeline.serving.clients import local_client
 from pipeline.serving.server import Server
-from pipeline.serving.tls import certificates
 
 POLL_S = 0.5
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(\{.*\})?\s+(\S+)(?:\s+-?\d+)?$")
@@ -64,7 +64,7 @@ class Watch:
 
     def _scrape(self) -> dict[str, float]:
         try:
-            with httpx.Client(trust_env=False, verify=certificates(), timeout=30) as client:
+            with local_client(30) as client:
                 return parse(client.get(f"{self._server.url}/metrics").raise_for_status().text)
         except httpx.HTTPError as error:
             self._server.check()
@@ -123,7 +123,7 @@ def forget_prefixes(server: Server) -> None:
     :raises ServerError: it cannot.
     """
     try:
-        with httpx.Client(trust_env=False, verify=certificates(), timeout=60) as client:
+        with local_client(60) as client:
             answer: Any = client.post(f"{server.url}/reset_prefix_cache")
             answer.raise_for_status()
     except httpx.HTTPError as error:

@@ -29,9 +29,9 @@ from evaluators.turn import Reply, ToolCall, Turn
 from pipeline.digests import digest_of
 from pipeline.errors import GateError, ReplayError, ServerError
 from pipeline.progress import Progress, Silent
+from pipeline.serving.clients import certificates
 from pipeline.serving.plan import SERVED_NAME
 from pipeline.serving.records import Record, open_for_append, read_records
-from pipeline.serving.tls import certificates
 from pipeline.settings import ReplaySettings, Sampling
 
 RETRY_STATUS = frozenset({408, 425, 429})

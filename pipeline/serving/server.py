@@ -23,8 +23,8 @@ import httpx
 from pipeline.errors import GateError, Interrupted, ServerError, SettingsError
 from pipeline.processes import enrol, leave
 from pipeline.progress import Progress, Silent
+from pipeline.serving.clients import local_client
 from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan
-from pipeline.serving.tls import certificates
 
 PORT_TRIES = 3
 GRACE_S = 15.0
@@ -134,7 +134,7 @@ class Server:
         :raises ServerError: it died, took longer than the plan allows, or another server answers on the port.
         """
         said = 0
-        with httpx.Client(trust_env=False, verify=certificates(), timeout=5) as client:
+        with local_client(5) as client:
             for attempt in range(1, PORT_TRIES + 1):
                 while self.alive():
                     with suppress(httpx.TransportError):
@@ -207,7 +207,7 @@ class Server:
 
     def facts(self) -> dict[str, Any]:
         """What the running engine says of itself: version, arguments, settings in effect, kernels, KV cache, start."""
-        with httpx.Client(trust_env=False, verify=certificates(), timeout=30) as client:
+        with local_client(30) as client:
             try:
                 version = str(client.get(f"{self.url}/version").json()["version"])
             except (httpx.TransportError, ValueError, KeyError) as error:

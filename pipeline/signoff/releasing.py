@@ -101,8 +101,7 @@ def sign_off(
     texts = (by, note, *([waiver.reason] if waiver else []))
     if not all(text.strip() for text in texts):
         raise UsageError("who signs off, the note and the reason of a waiver must not be empty", "Say who and why.")
-    if kind := find_secret("\n".join(texts)):
-        raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
+    _demand_no_secret(*texts)
     if waiver and waiver.expires <= today():
         raise UsageError(f"a waiver until {waiver.expires.isoformat()} has no day left", "Give a later day.")
     kept = read_kept_run(directory)
@@ -183,8 +182,7 @@ def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) ->
 
     :raises SignoffError: there is nothing to go back to, or it was not accepted and signed off by a trusted key.
     """
-    if kind := find_secret(f"{by}\n{note}"):
-        raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
+    _demand_no_secret(by, note)
     registry, name = Registry(), registered_name(model)
     nothing = SignoffError(
         f"{name}: no version to go back to", "A second sign-off makes the first one's version the rollback."
@@ -254,6 +252,11 @@ def _weights(kept: KeptRun) -> Path:
             "Run the same gate again, on the machine that signs off: what is kept is reused.",
         )
     return Path(kept.candidate)
+
+
+def _demand_no_secret(*texts: str) -> None:
+    if kind := find_secret("\n".join(texts)):
+        raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
 
 
 def _demand_verified(differences: Sequence[Difference]) -> None:

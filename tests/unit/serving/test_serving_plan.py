@@ -65,6 +65,20 @@ def test_cpu_plan() -> None:
     assert any("reference kernel" in note for note in plan.notes)
 
 
+def test_a_cpu_gets_all_cores_and_shares_small_blocks_unless_told_otherwise(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(module, "cores", lambda: 6)
+    machine.setattr(module, "_check_flags", lambda *_: None)
+    plan = make_plan(ServingSettings())
+    assert plan.environment["OMP_NUM_THREADS"] == "6"
+    assert value(plan, "--block-size") == "32"
+    for own in (("--block-size", "64"), ("--block-size=64",), ("--block_size", "64")):
+        flags = make_plan(ServingSettings(extra_args=own)).flags
+        assert flags[-len(own) :] == own
+        assert "32" not in flags
+    pretend(machine, "vllm", gpu=True)
+    assert "--block-size" not in make_plan(ServingSettings()).flags
+
+
 def test_without_avx512_a_cpu_computes_in_float32(machine: pytest.MonkeyPatch) -> None:
     usual = make_plan(ServingSettings())
     assert value(usual, "--dtype") == "bfloat16"
