@@ -12,12 +12,12 @@ from typing import Any
 
 from pipeline.capacity.model import Model
 from pipeline.capacity.shapes import expected_tensors
-from pipeline.errors import ModelError, RecipeError
+from pipeline.errors import ModelError
 from pipeline.inspection.artifact import QUANTIZED_PARTS, read_json
-from pipeline.inspection.schemes import Declared, Scheme, UnknownScheme, read_declared
+from pipeline.inspection.schemes import Declared, Layout, Scheme, UnknownScheme, read_declared
 from pipeline.inspection.tensors import REMEDY, Stored, Tensors
 from pipeline.quantizers.checkpoint import INDEX, WEIGHTS, Tensor, weight_files
-from pipeline.quantizers.fit import GROUP_SIZES, ROUTER, is_linear, matches
+from pipeline.quantizers.fit import ROUTER, FittedRecipe, fit_tensors
 from pipeline.quantizers.storage import BLOCK, quantized_bytes
 from pipeline.settings import Recipe
 
@@ -120,7 +120,7 @@ def builds(folder: Path, model: Model, recipes: Sequence[Recipe]) -> list[Weight
     """The weights as they are and, where they are not quantized, what each recipe will make of them.
 
     :raises ModelError: a damaged file, an unknown scheme, or neither files nor a known architecture.
-    :raises RecipeError: a recipe's groups do not fit.
+    :raises RecipeError: a recipe does not fit.
     """
     if _declaration(model):
         return [stored_weights(folder, model)]
@@ -171,72 +171,32 @@ def baseline_tensors(folder: Path, model: Model) -> list[Tensor]:
 def planned_weights(tensors: Sequence[Tensor], model: Model, recipe: Recipe | None) -> Weights:
     """What a recipe will make of a BF16 checkpoint with these tensors; None: the checkpoint itself.
 
-    :raises RecipeError: no group size fits.
+    :raises RecipeError: it does not fit.
     """
-    schemes = recipe_schemes(recipe, tensors) if recipe else {}
-    backend = recipe.backend if recipe else ""
+    fitted = fit_tensors(recipe, tensors) if recipe else None
+    schemes = fitted.schemes() if fitted else {}
     found = []
     for tensor in tensors:
         name, elements = _module(tensor.name), math.prod(tensor.shape)
-        known = schemes.get(name) if tensor.name.endswith(".weight") else None
-        size = quantized_bytes(known[0], tensor, known[1].group, backend) if known else elements * ENGINE_BYTES
-        found.append(_part(name, known[1] if known else None, elements, size, model))
+        if fitted and name in schemes and tensor.name.endswith(".weight"):
+            scheme = _scheme(schemes[name], fitted)
+            size = quantized_bytes(schemes[name], tensor, fitted.group_size, fitted.recipe.backend)
+            found.append(_part(name, scheme, elements, size, model))
+        else:
+            found.append(_part(name, None, elements, elements * ENGINE_BYTES, model))
     return Weights(recipe.name if recipe else "bf16", _summed(found))
 
 
-def recipe_schemes(recipe: Recipe, tensors: Iterable[Tensor]) -> Mapping[str, tuple[str, Scheme]]:
-    """The scheme, with the recipe's name for it, of every module that a recipe quantizes.
-
-    By the rules of :func:`pipeline.quantizers.fit.fit_recipe`, which wants weight files.
-    """
-    linear = {_module(t.name): t for t in tensors if is_linear(t)}
-    chosen = {
-        name: tensor
-        for name, tensor in linear.items()
-        if not ROUTER.search(name) and not any(matches(name, rule) for rule in recipe.ignore)
-    }
-    eight = _eight_bit(recipe, chosen)
-    group = _group_size(recipe, [tensor.shape[1] for name, tensor in chosen.items() if name not in eight])
-    found = {}
-    for name in chosen:
-        kind = recipe.eight_bit.scheme if recipe.eight_bit and name in eight else recipe.scheme
-        found[name] = kind, _scheme(kind, group, recipe.backend)
-    return found
-
-
-def _scheme(kind: str, group: int | None, backend: str) -> Scheme:
+def _scheme(kind: str, fitted: FittedRecipe) -> Scheme:
     if kind.startswith("W4A16"):
-        layout = "awq" if backend == "autoawq" else "packed"
-        return Scheme(layout, 4, False, symmetric=kind == "W4A16", group=group)  # type: ignore[arg-type]
+        layout: Layout = "awq" if fitted.recipe.backend == "autoawq" else "packed"
+        return Scheme(layout, 4, False, symmetric=kind == "W4A16", group=fitted.group_size)
     if kind == "W8A8":
         return Scheme("plain", 8, False, symmetric=True, activations="dynamic")
     block = (BLOCK, BLOCK) if kind == "FP8_BLOCK" else None
     static = kind == "FP8"
     return Scheme(
         "plain", 8, True, symmetric=True, block=block, whole=static, activations="static" if static else "dynamic"
-    )
-
-
-def _eight_bit(recipe: Recipe, chosen: Iterable[str]) -> frozenset[str]:
-    """Modules kept at 8 bits; where layers are to be found by measuring, the first ones: all are as large."""
-    if recipe.eight_bit is None:
-        return frozenset()
-    if recipe.eight_bit.layers is None:
-        return frozenset(name for name in chosen if any(matches(name, rule) for rule in recipe.eight_bit.modules))
-    few = recipe.eight_bit.layers
-    return frozenset(name for name in chosen if (inside := _LAYER.search(name)) and int(inside[1]) < few)
-
-
-def _group_size(recipe: Recipe, widths: Sequence[int]) -> int | None:
-    if recipe.group_size is None:
-        return None
-    sizes = GROUP_SIZES if recipe.group_size == "auto" else (recipe.group_size,)
-    for size in sizes:
-        if not any(width % size for width in widths):
-            return size
-    raise RecipeError(
-        f"recipe {recipe.name}: groups of {' or '.join(map(str, sizes))} do not divide every input dimension",
-        "Use a recipe without groups (configs/recipes), or ignore the modules that do not fit.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,22 +55,39 @@ class FittedRecipe:
                 found[inside[0]].append(module)
         return dict(found)
 
+    def schemes(self) -> dict[str, str]:
+        """The scheme of every quantized module.
+
+        Where layers that stay at 8 bits are yet to be found by measuring, some of them: any are as large.
+        """
+        found = dict.fromkeys(self.modules, self.recipe.scheme)
+        if kept := self.recipe.eight_bit:
+            some = list(self.layers().values())[: kept.layers] if kept.layers else [self.eight_bit]
+            found |= {module: kept.scheme for modules in some for module in modules}
+        return found
+
 
 def fit_recipe(recipe: Recipe, checkpoint: Checkpoint) -> FittedRecipe:
     """Settle ``recipe`` for ``checkpoint`` from the headers of its weight files.
 
+    :raises RecipeError: as :func:`fit_tensors`.
+    """
+    return fit_tensors(recipe, list(tensors(checkpoint.path)))
+
+
+def fit_tensors(recipe: Recipe, every: Sequence[Tensor]) -> FittedRecipe:
+    """Settle ``recipe`` for a BF16 checkpoint with these tensors.
+
     :raises RecipeError: nothing would be quantized, a group or block size does not fit a layer's shape, or
         modules that the engine fuses would differ; names the layers.
     """
-    every = list(tensors(checkpoint.path))
     linear = [tensor for tensor in every if is_linear(tensor)]
     routers = sorted({_shape_of_name(_module(t)) for t in linear if ROUTER.search(_module(t))})
     ignore = (*recipe.ignore, *map(_rule_of, routers))
     chosen = {_module(t): t for t in linear if not any(matches(_module(t), rule) for rule in ignore)}
     if not chosen:
         raise RecipeError(
-            f"recipe {recipe.name}: nothing to quantize in {checkpoint.path}: no linear layer is left by "
-            f"ignore {list(recipe.ignore)}",
+            f"recipe {recipe.name}: nothing to quantize: no linear layer is left by ignore {list(recipe.ignore)}",
             "Shorten the recipe's `ignore`, or check that the checkpoint is a decoder with linear layers.",
         )
     group_size = _group_size(recipe, chosen.values())
@@ -82,29 +99,29 @@ def fit_recipe(recipe: Recipe, checkpoint: Checkpoint) -> FittedRecipe:
     fitted = FittedRecipe(
         recipe, group_size, ignore, tuple(sorted(chosen)), named, per_input * widest if per_input else None, 0
     )
+    _demand_other_layers(fitted)
     return replace(fitted, predicted_bytes=_predicted_bytes(fitted, every))
 
 
+def _demand_other_layers(fitted: FittedRecipe) -> None:
+    """Layers to keep at 8 bits are found by measuring, and some must be left at 4."""
+    recipe, layers = fitted.recipe, len(fitted.layers())
+    if recipe.eight_bit and (recipe.eight_bit.layers or 0) >= layers:
+        raise RecipeError(
+            f"recipe {recipe.name}: eight_bit.layers is {recipe.eight_bit.layers}, but the model has {layers} layers",
+            "Lower it, or use an 8-bit recipe.",
+        )
+
+
 def _predicted_bytes(fitted: FittedRecipe, every: Iterable[Tensor]) -> int:
-    recipe, modules, eight_bit = fitted.recipe, set(fitted.modules), set(fitted.eight_bit)
-    if recipe.eight_bit and recipe.eight_bit.layers:  # those to be found: any are as large
-        layers = fitted.layers()
-        if recipe.eight_bit.layers >= len(layers):
-            raise RecipeError(
-                f"recipe {recipe.name}: eight_bit.layers is {recipe.eight_bit.layers}, "
-                f"but the model has {len(layers)} layers",
-                "Lower it, or use an 8-bit recipe.",
-            )
-        eight_bit = {module for layer in list(layers.values())[: recipe.eight_bit.layers] for module in layer}
-    total = kv_scale_bytes(sum(module.endswith("k_proj") for module in modules)) if recipe.kv_cache else 0
+    recipe, schemes = fitted.recipe, fitted.schemes()
+    total = kv_scale_bytes(sum(module.endswith("k_proj") for module in schemes)) if recipe.kv_cache else 0
     for tensor in every:
-        module = _module(tensor)
-        if module in eight_bit and recipe.eight_bit:
-            total += quantized_bytes(recipe.eight_bit.scheme, tensor, None)
-        elif module in modules:
-            total += quantized_bytes(recipe.scheme, tensor, fitted.group_size, recipe.backend)
-        else:
+        scheme = schemes.get(_module(tensor))
+        if scheme is None:
             total += plain_bytes(tensor)
+        else:
+            total += quantized_bytes(scheme, tensor, fitted.group_size, recipe.backend)
     return total
 
 
