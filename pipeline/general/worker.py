@@ -4,9 +4,10 @@ The job names the server, the tasks, and where their samples go. For each entry 
 ``samples-<entry>.jsonl``, one item a line, and then ``facts-<entry>.json``; an entry that has its facts is not asked
 again, and neither is a request that lm-eval's cache holds an answer to. Started by ``pipeline/stages/general.py``.
 
-Three things are done otherwise than by lm-eval's own API models. An answer that there is not (``content: null``, or a
-request that the server refuses) is told apart from an empty one. An answer that cannot be read is an error. Token ids
-for likelihoods come from the checkpoint's ``tokenizer.json``, so that no transformers is needed.
+Four things are done otherwise than by lm-eval's own API models. An answer that there is not (``content: null``, or a
+request that the server refuses) is told apart from an empty one. An answer that cannot be read is an error. Every task
+is asked at temperature 0, whatever it says itself. Token ids for likelihoods come from the checkpoint's
+``tokenizer.json``, so that no transformers is needed.
 """
 
 from __future__ import annotations
@@ -105,6 +106,10 @@ def _model(job: dict[str, Any], *, chat: bool) -> Any:
         def _loglikelihood_tokens(self, requests: Any, **options: Any) -> Any:
             self.done, self.total = 0, len(requests)
             return super()._loglikelihood_tokens(requests, **options)
+
+        def _create_payload(self, *args: Any, gen_kwargs: Any = None, **options: Any) -> Any:
+            # LongBench says `do_sample: false, temperature: 1`, of which lm-eval sends a server the temperature alone
+            return super()._create_payload(*args, gen_kwargs={**(gen_kwargs or {}), "temperature": 0}, **options)
 
         async def amodel_call(self, *, messages: Any, generate: bool = True, **options: Any) -> Any:
             try:

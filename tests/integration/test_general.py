@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from pipeline import environments
 from pipeline.errors import ReplayError
 from pipeline.evidence.samples import GeneralSide, read_general
-from pipeline.general.suite import Suite
+from pipeline.general.suite import Suite, load_suite
 from pipeline.progress import Silent
 from pipeline.settings import PROJECT_ROOT, GateSettings, MetricPolicy, ReplaySettings, SuiteTask
 from pipeline.stages import general
@@ -30,7 +32,7 @@ test_split: test
 output_type: generate_until
 doc_to_text: "{{question}}"
 doc_to_target: "{{answer}}"
-generation_kwargs: {do_sample: false, temperature: 0.0, max_gen_toks: 24, until: []}
+generation_kwargs: {do_sample: false, temperature: 1, max_gen_toks: 24, until: []}
 metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 metadata: {version: 3.0}
 """
@@ -80,6 +82,43 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rest = dict.fromkeys(("truncation", "padding", "normalizer", "post_processor", "decoder"))
     (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, **rest}))
     return folder
+
+
+LOOK_UP = """
+import json, sys
+from pathlib import Path
+import lm_eval.tasks
+from lm_eval.tasks._yaml_loader import load_yaml
+
+files = {}  # all of lm-eval's, by the task or group that one defines; its own index parses thousands of them
+for path in Path(lm_eval.tasks.__file__).parent.glob("**/*.yaml"):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        key, _, name = line.partition(": ")
+        if key in ("task", "group"):
+            files[name.strip(" \\"'")] = path
+found = {}
+for name in sys.argv[1:]:
+    config = load_yaml(files[name], resolve_func=False)
+    if "group" in config:
+        config = load_yaml(files[config["task"][0]], resolve_func=False)
+    found[name] = {
+        "type": config.get("output_type", "generate_until"),
+        "metrics": [each["metric"] for each in config["metric_list"]],
+        "filters": [each["name"] for each in config.get("filter_list", [{"name": "none"}])],
+    }
+print(json.dumps(found))
+"""
+
+
+def test_standard_tasks_are_lm_evals_own_as_the_suite_asks_for_them() -> None:
+    tasks = load_suite("standard").tasks.values()
+    command = [environments.provide("lm_eval", Silent()), "-c", LOOK_UP, *(task.task for task in tasks)]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout)
+    for task in tasks:
+        theirs = found[task.task]
+        assert theirs["type"] == {"chat": "generate_until", "completions": "multiple_choice"}[task.interface]
+        assert task.metric in theirs["metrics"]
+        assert task.filter in theirs["filters"]
 
 
 def ask(root: Path, suite: Suite, checkpoint: Path, server: AnsweringServer) -> Path:
