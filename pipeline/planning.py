@@ -11,13 +11,15 @@ from rich.text import Text
 from pipeline.capacity.view import memory_view
 from pipeline.errors import VERDICT_EXIT_CODES, Verdict
 from pipeline.gate import Gate
+from pipeline.general.suite import general_metrics, load_suite
 from pipeline.options import Golden, Model, Policy, Serving
 from pipeline.reporting.live import LiveProgress
 from pipeline.reporting.power import power_view
 from pipeline.request import Request
 from pipeline.runs import measured_noise
+from pipeline.settings import GateSettings
 from pipeline.stages import capacity
-from pipeline.statistics.planning import plan_power
+from pipeline.statistics.planning import MetricPlan, plan_items, plan_power
 from pipeline.store import Store
 
 DEFAULT = Request()
@@ -57,9 +59,9 @@ def plan_command(
 ) -> None:
     """Say what the golden set can decide and what cards hold, before anything is spent.
 
-    Ends with 20 where `run` would stop at once. The flip rate is the one that the policy assumes; the noise of the
-    model's last run replaces it where higher. Memory is planned from config and headers alone; docs/capacity.md says
-    how.
+    Ends with 20 where `run` would stop at once, or where general tasks have too few items. The flip rate is the one
+    that the policy assumes; the noise of the model's last run replaces it where higher. Memory is planned from config
+    and headers alone; docs/capacity.md says how.
     """
     console = Console(emoji=False)
     traffic = capacity.traffic_of(users, think_s, answer_s)
@@ -67,7 +69,13 @@ def plan_command(
         gate = Gate(Request(model=model, golden=golden, serving=serving, policy=policy), Store(), progress)
         noise = measured_noise(gate.store, model, gate.golden.digest)
         plan = plan_power(gate.golden.turns, gate.policy, noise)
-    console.print(power_view(plan, gate.golden.name))
+    items, uncounted = _general_tasks(gate.policy)
+    console.print(power_view(plan, gate.golden.name, items))
+    if uncounted:
+        names = ", ".join(uncounted)
+        console.print(
+            Text(f"Not planned, as their items are a hub's and not counted before they are asked: {names}.", "dim")
+        )
     console.print()
     memory = capacity.run(
         gate.store,
@@ -89,5 +97,14 @@ def plan_command(
         )
     else:
         console.print(memory_view(memory), crop=False)
-    if gate.power.underpowered:
+    if gate.power.underpowered or any(row.gating and not row.adequate for row in items):
         raise typer.Exit(VERDICT_EXIT_CODES[Verdict.INCONCLUSIVE])
+
+
+def _general_tasks(policy: GateSettings) -> tuple[tuple[MetricPlan, ...], list[str]]:
+    """What the items of the policy's general tasks can decide, and the tasks whose items are not on this machine."""
+    rules = general_metrics(policy)
+    if rules is None or policy.general is None:
+        return (), []
+    counts = load_suite(policy.general.suite, policy.general.tasks).counts()
+    return plan_items(counts, rules), [metric for metric in rules.metrics if metric not in counts]

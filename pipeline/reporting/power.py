@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,15 +12,16 @@ from pipeline.reporting import words
 from pipeline.statistics.planning import CriticalPlan, MetricPlan, PowerPlan
 
 
-def power_view(plan: PowerPlan, tested: str) -> RenderableType:
+def power_view(plan: PowerPlan, tested: str, items: Sequence[MetricPlan] = ()) -> RenderableType:
     """The plan as tables with their reading in words.
 
     :param tested: what is planned for, e.g. the name of the golden set.
+    :param items: the tasks of general ability, where the policy demands any.
     """
     parts: list[RenderableType] = [
         Text(f"What {words.visible(tested)} can decide", "bold"),
         Text(),
-        _metrics(plan.metrics),
+        _metrics((*plan.metrics, *items)),
         Text(
             "flips: share of turns on which the sides are assumed to differ; decides: smallest margin that is cleared "
             "in 4 runs of 5 when nothing is lost; needed: turns for the margin at hand",
@@ -29,7 +30,7 @@ def power_view(plan: PowerPlan, tested: str) -> RenderableType:
         Text(),
     ]
     parts += [_critical(plan.critical), Text()] if plan.critical[0].turns else []
-    return Group(*parts, _conclusion(plan))
+    return Group(*parts, _conclusion(plan, items))
 
 
 def _metrics(rows: Sequence[MetricPlan]) -> Table:
@@ -73,12 +74,15 @@ def _table(first: str) -> Table:
     return table
 
 
-def _conclusion(plan: PowerPlan) -> Text:
-    lacking = plan.underpowered
-    if not lacking:
-        return Text("Every gating metric can be decided at its margin.", "green")
-    names = ", ".join(row.metric for row in lacking)
-    return Text.assemble(
-        (f"Too few turns for {words.visible(names)}: a run would stop at once, INCONCLUSIVE.", "red"),
-        " Turns in new scenarios help more than new turns in old ones.",
-    )
+def _conclusion(plan: PowerPlan, items: Sequence[MetricPlan]) -> Text:
+    parts: list[str | tuple[str, str]] = []
+    if names := _named(plan.underpowered):
+        parts.append((f"Too few turns for {names}: a run would stop at once, INCONCLUSIVE.", "red"))
+        parts.append(" Turns in new scenarios help more than new turns in old ones. ")
+    if names := _named(row for row in items if row.gating and not row.adequate):
+        parts.append((f"Too few items for {names}: a run would hardly accept.", "red"))
+    return Text.assemble(*(parts or [("Every gating metric can be decided at its margin.", "green")]))
+
+
+def _named(rows: Iterable[MetricPlan]) -> str:
+    return words.visible(", ".join(row.metric for row in rows))

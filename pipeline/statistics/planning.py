@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import evaluators
@@ -101,8 +101,21 @@ def turns_read(turns: Iterable[Turn], metrics: Iterable[str]) -> dict[str, list[
 
 def plan_metric(metric: str, turns: Sequence[Turn], policy: GateSettings, flip_rate: float) -> MetricPlan:
     """Plan one metric on the turns that it reads."""
-    rule, n = policy.metrics[metric], len(turns)
-    sizes = Counter(turn.scenario for turn in turns).values()
+    return _plan(metric, Counter(turn.scenario for turn in turns).values(), policy, flip_rate)
+
+
+def plan_items(items: Mapping[str, int], rules: GateSettings) -> tuple[MetricPlan, ...]:
+    """Plan tasks of general ability, whose items are scenarios of their own.
+
+    :param items: their number by metric.
+    :param rules: what is demanded of the tasks, see :func:`pipeline.general.suite.general_metrics`.
+    """
+    return tuple(_plan(metric, [1] * n, rules, rules.power.flip_rate) for metric, n in items.items())
+
+
+def _plan(metric: str, sizes: Collection[int], policy: GateSettings, flip_rate: float) -> MetricPlan:
+    """Plan one metric on scenarios of these sizes."""
+    rule, n = policy.metrics[metric], sum(sizes)
     worst = sum(size * size for size in sizes) / n if n else 1.0
 
     def clears(count: int) -> bool:

@@ -305,6 +305,46 @@ def test_plan_says_what_the_set_can_decide_and_starts_nothing(
     assert "a run would stop at once, INCONCLUSIVE" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize(
+    ("tasks", "code", "said"),
+    [
+        ("{reading: {margin: 0.05}, json: {margin: 0.01, gating: false}}", 0, "Every gating metric can be decided"),
+        # 120 items, no flip: 1 - 0.05^(1/120) = 2.5 % at best
+        ("{reading: {margin: 0.02}}", 20, "Too few items for general.reading"),
+    ],
+)
+def test_plan_counts_the_items_of_general_tasks(
+    request_: Request,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tasks: str,
+    code: int,
+    said: str,
+    _signals: None,
+) -> None:
+    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert request_.policy is not None
+    section = f"general: {{suite: own, tasks: {tasks}}}\n"
+    request_.policy.write_text(section + request_.policy.read_text(encoding="utf-8"), encoding="utf-8")
+    assert plan(request_, monkeypatch) == code
+    shown = capsys.readouterr().out
+    assert "general.reading 120 120" in " ".join(shown.split())
+    assert said in " ".join(shown.split())
+
+
+def test_plan_names_general_tasks_whose_items_are_a_hubs(
+    request_: Request, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], _signals: None
+) -> None:
+    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
+    assert request_.policy is not None
+    section = "general: {suite: standard, tasks: {gsm8k: {margin: 0.05}}}\n"
+    request_.policy.write_text(section + request_.policy.read_text(encoding="utf-8"), encoding="utf-8")
+    assert plan(request_, monkeypatch) == 0
+    assert "Not planned" in (shown := " ".join(capsys.readouterr().out.split())) and "general.gsm8k" in shown
+
+
 def test_plan_takes_the_noise_of_the_last_run_where_it_is_higher(
     machine: FakeMachine,
     request_: Request,

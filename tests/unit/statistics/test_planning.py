@@ -12,7 +12,13 @@ from evaluators.turn import Behaviour, Expectation, Turn
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
 from pipeline.statistics.facts import ReasonCode
-from pipeline.statistics.planning import exploratory_reason, plan_metric, plan_power, underpowered_reasons
+from pipeline.statistics.planning import (
+    exploratory_reason,
+    plan_items,
+    plan_metric,
+    plan_power,
+    underpowered_reasons,
+)
 
 Z = norm.ppf(0.95) + norm.ppf(0.8)  # 2.486
 
@@ -41,6 +47,14 @@ def test_single_turns_follow_the_formula() -> None:
 @pytest.mark.parametrize(("flip_rate", "margin", "needed"), [(0.05, 0.03, 344), (0.02, 0.02, 310), (0.1, 0.05, 248)])
 def test_needed_turns_are_those_of_the_table(flip_rate: float, margin: float, needed: int) -> None:
     assert planned([1] * 10, margin=margin, flip_rate=flip_rate).needed == needed
+
+
+def test_items_of_general_tasks_are_scenarios_of_their_own() -> None:
+    rules = make_policy({"general.sums": {"margin": 0.03}, "general.json": {"margin": 0.05}}, power={"flip_rate": 0.05})
+    first, second = plan_items({"general.sums": 343, "general.json": 200}, rules)
+    assert (first.turns, first.scenarios, first.needed, first.adequate) == (343, 343, 344, False)  # as in the table
+    assert second.detectable == pytest.approx(Z * math.sqrt(0.05 / 200))
+    assert second.adequate
 
 
 def test_a_set_without_flips_is_limited_by_its_size() -> None:
