@@ -62,7 +62,7 @@ def _unread(drift: Drift) -> list[str]:
 
 
 def drift_cells(row: DriftRow) -> list[str]:
-    """The figures of one row, from the mean divergence to the ratio of perplexities."""
+    """The figures of one row, from the mean divergence to the ratio of perplexities and its interval."""
     quantiles = [
         f"{getattr(row, name):.5f}" if round(row.tokens * (1 - share), 6) >= 1 else NO_FIGURE
         for name, share in _QUANTILES.items()
@@ -75,6 +75,7 @@ def drift_cells(row: DriftRow) -> list[str]:
         f"{100 * row.mean_change:+.3f}",
         f"{100 * row.rms_change:.3f}",
         f"{row.perplexity_ratio:.4f}",
+        "{:.3f} to {:.3f}".format(*row.perplexity_ratio_interval) if row.perplexity_ratio_interval else NO_FIGURE,
     ]
 
 

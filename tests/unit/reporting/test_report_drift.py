@@ -81,10 +81,12 @@ def test_nothing_compared_is_said_without_figures() -> None:
 
 
 def test_cells_are_those_of_llama_cpp_and_leave_out_quantiles_of_too_few_tokens() -> None:
-    cells = drift_cells(DriftRow.model_validate(row("all", "all tokens", 100, mean_change=-0.01461)))
+    made = row("all", "all tokens", 100, mean_change=-0.01461, perplexity_ratio_interval=[1.0044, 1.0256])
+    cells = drift_cells(DriftRow.model_validate(made))
     assert cells[0] == "0.01230"
     assert cells[1:6] == ["0.01000", "0.01000", "0.01000", "0.01000", NO_FIGURE]  # one of 100 lies beyond the 99 %
-    assert cells[6:] == ["0.01000", "97.25", "-1.461", "1.000", "1.0150"]
+    assert cells[6:] == ["0.01000", "97.25", "-1.461", "1.000", "1.0150", "1.004 to 1.026"]
+    assert drift_cells(DriftRow.model_validate(row("slice", "refunds", 100)))[-1] == NO_FIGURE  # of one scenario
 
 
 def test_a_figure_that_is_none_is_an_error() -> None:
