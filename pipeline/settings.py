@@ -120,6 +120,7 @@ class SamplePolicy(_Facts):
     turns: int = Field(ge=1, description="turns to reach")
     seed: int = Field(0, description="another seed draws other scenarios")
     at_least: dict[str, Annotated[int, Field(ge=1)]] = Field({}, description="turns of a slice beyond its share")
+    longest: int | None = Field(None, ge=1, description="characters; scenarios of longer conversations are left out")
 
 
 class DriftPolicy(_Facts):

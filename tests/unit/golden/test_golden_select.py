@@ -6,7 +6,10 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import pytest
+
 from evaluators.turn import Behaviour, Expectation, Turn
+from pipeline.errors import SettingsError
 from pipeline.golden import GoldenSet, select
 from pipeline.settings import SamplePolicy
 
@@ -75,3 +78,19 @@ def test_turns_without_a_slice_are_drawn_like_the_others() -> None:
 def test_asking_for_all_or_more_gives_the_set_itself(shipped: GoldenSet) -> None:
     assert select(shipped, SamplePolicy(turns=len(shipped.turns))) is shipped
     assert select(shipped, SamplePolicy(turns=10**6)) is shipped
+
+
+def test_scenarios_of_long_conversations_can_be_left_out() -> None:
+    def turn(name: str, words: int) -> Turn:
+        said = ({"role": "user", "content": "w" * words},)
+        return Turn(f"{name}#1", name, name, ("a",), said, (), Expectation(Behaviour.ANSWER), {})
+
+    turns = (turn("short", 10), turn("middling", 500), turn("long", 5000))
+    golden = GoldenSet("short and long", "set", "d", 3, 3, turns, {"a": 3})
+    for wanted in (2, 3, 100):  # also where more are asked for than there are
+        taken = select(golden, SamplePolicy(turns=wanted, longest=1000))
+        assert {turn.scenario for turn in taken.turns} == {"short", "middling"}
+        assert taken.digest != golden.digest
+    assert select(golden, SamplePolicy(turns=3, longest=6000)) is golden
+    with pytest.raises(SettingsError, match="longest is 10, but every scenario of short and long"):
+        select(golden, SamplePolicy(turns=1, longest=10))
