@@ -160,7 +160,7 @@ def _engines(baseline: Conditions, other: Conditions, side: str, may_differ: Col
     if first is None or second is None:
         unknown = " and ".join(name for name, engine in (("baseline", first), (side, second)) if engine is None)
         text = f"it is not known by which engine and settings the replies were made ({unknown})."
-        return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text)]
+        return [Reason(ReasonCode.CONDITIONS_DIFFER, Verdict.INVALID, text, figures={"unknown": unknown})]
     names = (first.keys() | second.keys()).difference(may_differ)
     differing = sorted(name for name in names if first.get(name) != second.get(name))
     if not differing:

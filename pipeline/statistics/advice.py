@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pipeline.errors import Verdict
@@ -77,6 +78,11 @@ def percent(share: float, *, sign: bool = False) -> str:
     text = f"{share * 100:+.2f}" if sign else f"{share * 100:.2f}"
     text = text.rstrip("0").rstrip(".")
     return ("0" if text in {"+0", "-0"} else text) + " %"
+
+
+def at_most(share: float) -> str:
+    """An upper limit with one decimal, rounded up as in the reports, so that it never shows less than was computed."""
+    return f"at most {math.ceil(round(share * 1000, 6)) / 10:.1f} %"
 
 
 def listed(names: Sequence[str]) -> str:

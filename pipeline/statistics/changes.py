@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from pipeline.errors import Verdict
 from pipeline.statistics.facts import CriticalResult, MetricResult, Reason, ReasonCode
 
 _HELD = {
-    ReasonCode.CRITICAL_TURN: "no critical turn lost",
-    ReasonCode.SCENARIO_WIPED_OUT: "no scenario wiped out",
     ReasonCode.NO_BENEFIT: "a larger gain, at no loss elsewhere",
     ReasonCode.DRIFT: "next-token distributions that resemble the baseline's",
-    ReasonCode.ANOMALOUS_GAIN: "no gain beyond belief",
 }
+_FLIPS = frozenset({ReasonCode.METRIC_UNDECIDED, ReasonCode.CRITICAL_TURN})
+"""What fewer flips mend where it argues for INCONCLUSIVE."""
 
 
 def what_would_change(reasons: Sequence[Reason], metrics: Sequence[MetricResult], critical: CriticalResult) -> str:
@@ -22,31 +22,34 @@ def what_would_change(reasons: Sequence[Reason], metrics: Sequence[MetricResult]
     :param reasons: the weightiest first.
     """
     verdict = reasons[0].verdict
-    if verdict is Verdict.INVALID:
+    argued = [reason for reason in reasons if reason.verdict is verdict]
+    if verdict is Verdict.INVALID and any(reason.code is not ReasonCode.ANOMALOUS_GAIN for reason in argued):
         return "No number of flips: it is the comparison that cannot be relied on."
     gating = [m for m in metrics if m.gating]
     if not any(m.n for m in gating):
         return "Nothing was measured that could have come out otherwise."
-    argued = [reason for reason in reasons if reason.verdict is verdict]
     if verdict is Verdict.ACCEPT:
-        return " ".join(_to_lose(gating) + _critical(critical))
-    if verdict is Verdict.REJECT:
-        return f"To be no {verdict} it would have taken: {'; '.join(dict.fromkeys(_demands(argued, gating)))}."
-    other = [reason.code for reason in argued if reason.code is not ReasonCode.METRIC_UNDECIDED]
+        return " ".join(_to_lose(gating, verdict) + _critical(critical))
+    results = {m.metric: m for m in gating}
+    demands = "; ".join(dict.fromkeys(_demand(reason, results, critical) for reason in argued))
+    if verdict is not Verdict.INCONCLUSIVE:
+        return f"To be no {verdict} it would have taken: {demands}."
+    other = [reason.code for reason in argued if reason.code not in _FLIPS]
     if other:
         to_accept = f"ACCEPT is out of reach of any number of flips ({', '.join(dict.fromkeys(other))})."
     else:
-        to_accept = f"ACCEPT would have taken: {'; '.join(_demands(argued, gating))}."
-    return " ".join([to_accept, *_to_lose(gating), *_critical(critical)])
+        to_accept = f"ACCEPT would have taken: {demands}."
+    return " ".join([to_accept, *_to_lose(gating, verdict), *_critical(critical)])
 
 
-def _to_lose(gating: Sequence[MetricResult]) -> list[str]:
-    """The smallest number of further losses that gives a worse verdict."""
-    found = [(n, m.metric, verdict) for m in gating for verdict, n in (m.flips_to_change or {}).items() if n > 0]
+def _to_lose(gating: Sequence[MetricResult], now: Verdict) -> list[str]:
+    """The smallest number of further losses on one metric that gives a worse verdict than ``now``."""
+    changes = [(n, m.metric, verdict) for m in gating for verdict, n in (m.flips_to_change or {}).items()]
+    found = [change for change in changes if change[0] > 0 and change[2] is not now]
     if not found:
         return []
     count, metric, verdict = min(found)
-    return [f"{_turns(count, 'more')} on {metric} would make it {verdict}."]
+    return [f"{_count(count, 'more lost turn')} on {metric} would make it {verdict}."]
 
 
 def _critical(critical: CriticalResult) -> list[str]:
@@ -59,23 +62,31 @@ def _critical(critical: CriticalResult) -> list[str]:
     ]
 
 
-def _demands(reasons: Sequence[Reason], gating: Sequence[MetricResult]) -> list[str]:
-    """What each reason would have taken not to be given."""
-    results = {m.metric: m for m in gating}
-    demands = []
-    for reason in reasons:
-        if reason.code in (ReasonCode.METRIC_LOSS, ReasonCode.METRIC_UNDECIDED):
-            result = results.get(reason.metric or "")
+def _demand(reason: Reason, results: Mapping[str, MetricResult], critical: CriticalResult) -> str:
+    """What it would have taken for a reason not to be given."""
+    figures, result = reason.figures or {}, results.get(reason.metric or "")
+    demand = _HELD.get(reason.code, f"no {reason.code}")
+    match reason.code:
+        case ReasonCode.METRIC_LOSS | ReasonCode.METRIC_UNDECIDED:
             fewer = [-n for n in ((result and result.flips_to_change) or {}).values() if n < 0]
-            demands.append(
-                f"{_turns(min(fewer), 'fewer')} on {reason.metric}" if fewer else f"more turns for {reason.metric}"
-            )
-        elif reason.code is ReasonCode.SLICE_LOSS:
-            demands.append(f"no proved loss in slice {(reason.figures or {}).get('slice')}")
-        else:
-            demands.append(_HELD.get(reason.code, f"no {reason.code}"))
-    return demands
+            if fewer:
+                demand = f"{_count(min(fewer), 'fewer lost turn')} on {reason.metric}"
+            else:  # it is measured elsewhere, or too small to be accepted without any flip
+                demand = f"{'more turns for' if result else 'a smaller loss on'} {reason.metric}"
+        case ReasonCode.SLICE_LOSS:
+            count = _count(int(figures["fewer"]), "fewer lost turn")
+            demand = f"{count} on {reason.metric} in slice {figures['slice']}"
+        case ReasonCode.CRITICAL_TURN:
+            borne = critical.rejected_at - 1 if reason.verdict is Verdict.REJECT else 0
+            demand = _count(len(critical.failed) - borne, "fewer lost critical turn")
+        case ReasonCode.SCENARIO_WIPED_OUT:
+            each = "the" if figures["scenarios"] == 1 else "each"
+            demand = f"a turn kept in {each} scenario that was wiped out"
+        case ReasonCode.ANOMALOUS_GAIN if result:
+            beyond = (float(figures["difference"]) - float(figures["limit"])) * result.n
+            demand = f"{_count(math.ceil(round(beyond, 9)), 'fewer gained turn')} on {reason.metric}"
+    return demand
 
 
-def _turns(count: int, word: str) -> str:
-    return f"{count} {word} lost turn{'s' if count > 1 else ''}"
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count > 1 else ''}"

@@ -247,6 +247,7 @@ class SliceResult:
     """One metric over the scored pairs of one slice.
 
     ``p_adjusted``: Holm-adjusted p-value of "no loss beyond the margin"; None for metrics that do not gate.
+    ``fewer``: so many losses fewer would lift the flag, the design effect held; None without one.
     """
 
     slice: str
@@ -260,6 +261,7 @@ class SliceResult:
     upper: float
     p_adjusted: float | None
     flagged: bool
+    fewer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ def integrity(study: Study) -> list[Reason]:
     undeclared = sorted({metric for _, side in sides for metric in side.undeclared})
     if undeclared:
         text = f"outcomes of metrics that the policy does not name: {listed(undeclared)}."
-        reasons.append(Reason(ReasonCode.UNDECLARED_METRIC, Verdict.INVALID, text))
+        figures = {"metrics": len(undeclared)}
+        reasons.append(Reason(ReasonCode.UNDECLARED_METRIC, Verdict.INVALID, text, figures=figures))
 
     lacking = {"baseline": _any(pair.lacking_first for pair in study.pairs.values())}
     named = [*zip(repeats, study.repeat_pairs, strict=True), *zip(others, study.candidate_repeat_pairs, strict=True)]
@@ -37,7 +38,8 @@ def integrity(study: Study) -> list[Reason]:
     for metric in study.gating:
         if not study.pairs[metric].scored.any():
             text = f"{metric}: no turn was scored on both sides, though the policy makes it gating."
-            reasons.append(Reason(ReasonCode.NO_DATA, Verdict.INVALID, text, metric))
+            figures = {"turns": len(study.index.turns), "scored": 0}
+            reasons.append(Reason(ReasonCode.NO_DATA, Verdict.INVALID, text, metric, figures))
     unread = study.index.critical.copy()
     for metric in study.gating:
         unread &= study.baseline.codes[metric] == NOT_APPLICABLE

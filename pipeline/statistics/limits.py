@@ -190,18 +190,18 @@ class PairedCounts:
         """
 
         def after(losses: int) -> Verdict:
-            return self._shifted(losses).verdict(margin, alpha, upper_alpha)
+            return self.shifted(losses).verdict(margin, alpha, upper_alpha)
 
         now = after(0)
         changes: dict[Verdict, int] = {}
         if now is not Verdict.REJECT:
             worse = (Verdict.INCONCLUSIVE, Verdict.REJECT) if now is Verdict.ACCEPT else (Verdict.REJECT,)
-            count = _first(int(self.n - self.b), lambda k: after(k) in worse)
+            count = least(int(self.n - self.b), lambda k: after(k) in worse)
             if count is not None:
                 changes[after(count)] = count
         if now is not Verdict.ACCEPT:
             better = (Verdict.INCONCLUSIVE, Verdict.ACCEPT) if now is Verdict.REJECT else (Verdict.ACCEPT,)
-            count = _first(int(self.n - self.c), lambda k: after(-k) in better)
+            count = least(int(self.n - self.c), lambda k: after(-k) in better)
             if count is not None:
                 changes[after(-count)] = -count
         return changes
@@ -213,7 +213,7 @@ class PairedCounts:
     def _variance(self) -> float:
         return self.design_effect * independent_variance(self.b, self.c, self.n)
 
-    def _shifted(self, losses: int) -> PairedCounts:
+    def shifted(self, losses: int) -> PairedCounts:
         """The counts with more losses (out of pairs that agreed, then out of gains) or fewer (negative)."""
         b, c = self.b + losses, self.c
         if b < 0:  # no loss left to undo: further pairs become gains
@@ -230,7 +230,7 @@ def _exact_limits(b: float, c: float, n: float, alpha: float) -> tuple[float, fl
     return (-high, -low) if b else (low, high)
 
 
-def _first(most: int, reached: Callable[[int], bool]) -> int | None:
+def least(most: int, reached: Callable[[int], bool]) -> int | None:
     """Smallest count from 1 to ``most`` that reaches the aim, or None; reaching is monotone."""
     if most < 1 or not reached(most):
         return None

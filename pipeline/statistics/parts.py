@@ -17,6 +17,7 @@ from pipeline.settings import GateSettings
 from pipeline.statistics.advice import listed, percent
 from pipeline.statistics.exact import clopper_pearson_upper
 from pipeline.statistics.facts import CriticalResult, Reason, ReasonCode, SliceResult
+from pipeline.statistics.limits import PairedCounts, least
 from pipeline.statistics.multiple import holm
 from pipeline.statistics.study import Study, whole
 
@@ -34,10 +35,12 @@ def slice_results(study: Study) -> list[SliceResult]:
             if found is not None:
                 rows.append((name, metric, rule, *found))
     tested = [i for i, row in enumerate(rows) if row[2].gating]
-    adjusted = dict(zip(tested, holm([rows[i][3].loss_p(rows[i][2].margin) for i in tested]), strict=True))
+    raw = [rows[i][3].loss_p(rows[i][2].margin) for i in tested]
+    adjusted = dict(zip(tested, holm(raw), strict=True))
     results = []
-    for i, (name, metric, _, counts, before, after) in enumerate(rows):
+    for i, (name, metric, rule, counts, before, after) in enumerate(rows):
         limits, p = counts.limits(policy.alpha), adjusted.get(i)
+        flagged = p is not None and p < policy.alpha
         results.append(
             SliceResult(
                 slice=name,
@@ -50,10 +53,21 @@ def slice_results(study: Study) -> list[SliceResult]:
                 lower=limits.lower,
                 upper=limits.upper,
                 p_adjusted=p,
-                flagged=p is not None and p < policy.alpha,
+                flagged=flagged,
+                fewer=_fewer(counts, rule.margin, raw, tested.index(i), policy.alpha) if flagged else None,
             )
         )
     return results
+
+
+def _fewer(counts: PairedCounts, margin: float, p_values: Sequence[float], at: int, alpha: float) -> int | None:
+    """Fewer losses in the slice at position ``at`` that would lift its flag, all other p-values being as they are."""
+
+    def lifted(losses: int) -> bool:
+        p = counts.shifted(-losses).loss_p(margin)
+        return holm([*p_values[:at], p, *p_values[at + 1 :]])[at] >= alpha
+
+    return least(int(counts.n - counts.c), lifted)
 
 
 def slice_reasons(slices: Sequence[SliceResult], policy: GateSettings) -> list[Reason]:
@@ -65,7 +79,14 @@ def slice_reasons(slices: Sequence[SliceResult], policy: GateSettings) -> list[R
             f"slice {row.slice}, {row.metric}: a true loss of more than {percent(policy.metrics[row.metric].margin)} "
             f"is proved ({row.b:.4g} lost, {row.c:.4g} gained of {row.n} turns), all slices allowed for.",
             row.metric,
-            {"slice": row.slice, "p_adjusted": row.p_adjusted or 0.0, "b": row.b, "c": row.c, "n": row.n},
+            {
+                "slice": row.slice,
+                "p_adjusted": row.p_adjusted or 0.0,
+                "b": row.b,
+                "c": row.c,
+                "n": row.n,
+                "fewer": row.fewer or 0,
+            },
         )
         for row in slices
         if row.flagged

@@ -14,7 +14,7 @@ import numpy as np
 from evaluators.turn import Outcome, Turn
 from pipeline.errors import Verdict
 from pipeline.settings import GateSettings
-from pipeline.statistics.advice import next_step, percent
+from pipeline.statistics.advice import at_most, next_step, percent
 from pipeline.statistics.benefit import benefit_reasons, resource_results
 from pipeline.statistics.changes import what_would_change
 from pipeline.statistics.facts import (
@@ -165,9 +165,14 @@ def _accounting(study: Study) -> Accounting:
     return Accounting(turns, first, second)
 
 
+def _at_worst(lower: float) -> str:
+    """What a lower limit rules out, in words."""
+    return f"loses at most {percent(-lower)}" if lower < 0 else f"gains at least {percent(lower)}"
+
+
 def _held(metrics: Sequence[MetricResult], critical: CriticalResult, policy: GateSettings) -> Reason:
     held = ", ".join(
-        f"{m.metric} at worst {percent(m.limits.lower, sign=True)} (margin {percent(m.margin)})"
+        f"{m.metric} {_at_worst(m.limits.lower)} (margin {percent(m.margin)})"
         for m in metrics
         if m.gating and m.limits is not None
     )
@@ -175,7 +180,7 @@ def _held(metrics: Sequence[MetricResult], critical: CriticalResult, policy: Gat
     if critical.passed_by_baseline:
         text += (
             f" No critical turn that the baseline passes failed; {critical.passed_by_baseline} without a failure prove "
-            f"at most {percent(critical.upper_limit)} failing."
+            f"{at_most(critical.upper_limit)} failing."
         )
     figures: dict[str, float | int | str] = {
         f"lower.{m.metric}": m.limits.lower for m in metrics if m.gating and m.limits is not None

@@ -48,9 +48,50 @@ def test_a_reject_names_every_reason_that_would_have_to_go() -> None:
     decision = losing(30, turns, benefit=Benefit(100, 99))
     fewer = next(k for k in range(1, 31) if losing(30 - k).verdict is not Verdict.REJECT)
     assert decision.to_change == (
-        f"To be no REJECT it would have taken: {fewer} fewer lost turns on m; no critical turn lost; a larger gain, at "
-        "no loss elsewhere."
+        f"To be no REJECT it would have taken: {fewer} fewer lost turns on m; 1 fewer lost critical turn; a larger "
+        "gain, at no loss elsewhere."
     )
+
+
+def test_critical_turns_within_noise_stand_between_it_and_acceptance() -> None:
+    turns = make_turns(400, critical=range(100))
+    # ten near ties: their repeat fails, so 10 / 2 of 400 turns, 1.25 of 100 critical ones, are lost by chance
+    repeat = make_outcomes(turns, lambda i: i not in range(390, 400))
+    decision = losing(2, turns, repeats=[repeat])
+    assert decision.verdict is Verdict.INCONCLUSIVE and decision.critical.rejected_at > 2
+    assert losing(0, turns, repeats=[repeat]).verdict is Verdict.ACCEPT
+    further = decision.critical.rejected_at - 2
+    assert losing(2 + further, turns, repeats=[repeat]).verdict is Verdict.REJECT
+    assert decision.to_change == (
+        f"ACCEPT would have taken: 2 fewer lost critical turns. {further} further lost critical turns would make it "
+        "REJECT."
+    )
+
+
+def test_a_lost_slice_tells_how_many_losses_lift_it() -> None:
+    turns = make_turns(2000, slices=lambda i: ("long",) if i < 80 else ("short",))
+    decision = losing(25, turns)
+    fewer = next(k for k in range(1, 26) if losing(25 - k, turns).verdict is not Verdict.REJECT)
+    assert decision.to_change == f"To be no REJECT it would have taken: {fewer} fewer lost turns on m in slice long."
+
+
+def test_a_wiped_out_scenario_wants_one_turn_kept() -> None:
+    turns = make_turns(400, per_scenario=2)
+    after = make_outcomes(turns, lambda i: i not in (10, 11))
+    decision = decide(turns, make_outcomes(turns), after, POLICY)
+    assert decision.to_change == (
+        "To be no REJECT it would have taken: a turn kept in the scenario that was wiped out."
+    )
+
+
+def test_a_gain_beyond_belief_tells_how_many_flips_make_it_credible() -> None:
+    def gaining(count: int) -> Decision:
+        return decide(TURNS, make_outcomes(TURNS, lambda i: i >= count), make_outcomes(TURNS), POLICY)
+
+    decision = gaining(32)  # 8 points; 5 are believed, 20 turns
+    assert decision.verdict is Verdict.INVALID
+    assert decision.to_change == "To be no INVALID it would have taken: 12 fewer gained turns on m."
+    assert [gaining(32 - k).verdict for k in (11, 12)] == [Verdict.INVALID, Verdict.ACCEPT]
 
 
 def test_no_number_of_flips_mends_an_unfair_comparison() -> None:

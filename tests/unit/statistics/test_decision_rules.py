@@ -113,6 +113,12 @@ def test_a_lost_critical_turn_rejects_whatever_the_average() -> None:
     assert decision.metrics[0].verdict is Verdict.ACCEPT
 
 
+def test_what_critical_turns_prove_is_rounded_up() -> None:
+    turns = make_turns(400, critical=range(0, 35))
+    decision = decide(turns, make_outcomes(turns), make_outcomes(turns), POLICY)
+    assert "35 without a failure prove at most 8.3 % failing" in decision.reasons[0].text  # 1 - 0.05^(1/35) = 8.201 %
+
+
 def test_a_critical_turn_that_the_baseline_fails_convicts_nobody() -> None:
     turns = make_turns(400, critical=range(0, 40))
     decision = decide(turns, make_outcomes(turns, lose(7)), make_outcomes(turns, lose(7)), POLICY)
