@@ -67,8 +67,7 @@ def find_run(store: Store, name: str) -> Path:
 def keep(store: Store, name: str, *outputs: Path) -> Path:
     """Copy the record and the reports of a run to a new ``runs/<name>`` and point ``runs/latest`` at it."""
     runs = store.root / "runs"
-    runs.mkdir(parents=True, exist_ok=True)
-    directory = _new_directory(runs, name)
+    directory = new_directory(runs, name)
     try:
         for output in outputs:
             for file in output.iterdir():
@@ -83,8 +82,9 @@ def keep(store: Store, name: str, *outputs: Path) -> Path:
     return directory
 
 
-def _new_directory(parent: Path, name: str) -> Path:
+def new_directory(parent: Path, name: str) -> Path:
     """A directory that did not exist before: two runs may begin in the same second."""
+    parent.mkdir(parents=True, exist_ok=True)
     for number in itertools.count(1):
         directory = parent / (name if number == 1 else f"{name}-{number}")
         with contextlib.suppress(FileExistsError):

@@ -16,7 +16,7 @@ from pipeline.inspection.hardware import Gpu
 
 GIB = 2**30
 BLOCK_TOKENS = 16
-"""Tokens of a block of vLLM's KV cache on a GPU; 128 on a CPU."""
+"""Tokens of a block of vLLM's KV cache on a GPU."""
 ACTIVATION_BYTES = 2
 SAMPLER_BYTES = 40
 """Bytes by which sampling one row takes memory for each word of the vocabulary: logits in float32, sorted copies with

@@ -9,17 +9,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from pipeline.comparing.comparing import CompareRequest, Comparison, compare
-from pipeline.evidence.record import resource_rows
+from pipeline.comparing.comparing import CompareRequest, compare
+from pipeline.comparing.loading import measure_load
 from pipeline.options import Explore, Golden, Serving
 from pipeline.reporting import summary
 from pipeline.reporting.live import LiveProgress
 from pipeline.reporting.load import load_view
-from pipeline.reporting.record import ResourceRow
-from pipeline.reporting.words import gain_lines
-from pipeline.stages.load import LOAD, read_load
-from pipeline.statistics.benefit import resource_results
-from pipeline.statistics.facts import Benefit
 from pipeline.store import Store
 
 DEFAULT = CompareRequest()
@@ -114,10 +109,9 @@ def load_command(
         slo=slo,
     )
     with LiveProgress(Console(stderr=True, emoji=False)) as progress:
-        comparison = Comparison(request, Store(), progress)
-        output = comparison.load()
-    told, resources = read_load(output)
-    results = resource_results(Benefit(None, None, resources), comparison.policy.benefit, comparison.policy.alpha)
+        loaded = measure_load(request, Store(), progress)
     console = Console(emoji=False)
-    console.print(load_view(told, gain_lines([ResourceRow.model_validate(row) for row in resource_rows(results)])))
-    console.print(escape(str(output.path / LOAD)), highlight=False, soft_wrap=True)
+    console.print(load_view(loaded.told, loaded.gains), crop=False)
+    console.print(escape(str(loaded.page)), highlight=False, soft_wrap=True)
+    if loaded.problem:
+        console.print(escape(f"Not recorded in MLflow: {loaded.problem}"), highlight=False, soft_wrap=True)

@@ -282,15 +282,20 @@ class Comparison:
         )
 
 
+def begun(comparison: Comparison, *words: str) -> tuple[str, str, str, Tracker]:
+    """What both sides are called, the name of a run about them, and its tracker."""
+    baseline, candidate = comparison.baseline.label, comparison.candidate.label
+    name = "-".join([f"{datetime.now(UTC):%Y%m%d-%H%M%S}", *words, slug(baseline), slug(candidate)])
+    return baseline, candidate, name, Tracker(f"quant-gate/{baseline}", name)
+
+
 def compare(request: CompareRequest, store: Store, progress: Progress) -> Compared:
     """Do the whole comparison and keep its record.
 
     :raises GateError: bad input or a broken stage. Nothing that raises can end in a verdict.
     """
     comparison = Comparison(request, store, progress)
-    baseline, candidate = comparison.baseline.label, comparison.candidate.label
-    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{slug(baseline)}-{slug(candidate)}"
-    tracker = Tracker(f"quant-gate/{baseline}", name)
+    baseline, candidate, name, tracker = begun(comparison)
     try:
         tracker.start({"model": baseline, "recipe": candidate, "command": request.command})
         decided, replies = comparison.decide()

@@ -10,6 +10,7 @@ import json
 import math
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,16 @@ TIMEOUT_S = 3600.0
 def command(
     plan: EnginePlan, url: str, checkpoint: Path, dataset: Path, result: Path, settings: LoadSettings, users: int
 ) -> list[str]:
-    """The command line. Prompts are sent as text, as they are; replies are as long as the golden ones."""
+    """The command line. Prompts are sent as text, as they are; replies are as long as the golden ones.
+
+    Requests that arrive at random do so whether or not others are answered: held back at the client, where
+    `bench serve` does not time them, they would make a slow server look fast.
+    """
     rate = settings.request_rate(users)
     arrivals = (
-        [] if rate is None else ["--request-rate", f"{rate:g}", "--burstiness", f"{settings.arrivals.burstiness:g}"]
+        ["--max-concurrency", str(users)]
+        if rate is None
+        else ["--request-rate", f"{rate:g}", "--burstiness", f"{settings.arrivals.burstiness:g}"]
     )
     return [
         str(plan.python), "-u", str(LAUNCHER), "bench", "serve",
@@ -41,7 +48,8 @@ def command(
         "--dataset-name", "custom", "--dataset-path", str(dataset), "--skip-chat-template", "--disable-shuffle",
         "--custom-output-len=-1",  # the lengths of the data set; its default is 256 for all
         "--num-prompts", str(users * settings.sweep.prompts_per_user),
-        "--max-concurrency", str(users), *arrivals,
+        *arrivals,
+        "--ready-check-timeout-sec", "0",  # a first request beforehand would fill the empty prefix cache
         "--ignore-eos", "--temperature", "0", "--num-warmups", "0", "--disable-tqdm",
         "--percentile-metrics", ",".join(KINDS), "--metric-percentiles", ",".join(map(str, PERCENTILES)),
         "--goodput", f"ttft:{settings.ttft_ms:g}", f"tpot:{settings.tpot_ms:g}", f"e2el:{settings.e2el_ms:g}",
@@ -90,8 +98,9 @@ def read_result(path: Path, requests: Sequence[Request], settings: LoadSettings)
             "duration_s": float(told["duration"]),
         }
         ttfts, outputs = told["ttfts"], told["output_lens"]
-        if len(ttfts) != len(requests) or len(outputs) != len(requests):
+        if any(len(told[name]) != len(requests) for name in ("ttfts", "output_lens", "start_times", "latencies")):
             raise ValueError("figures of single requests are missing")
+        in_flight = most_in_flight(told["start_times"], told["latencies"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LoadError(
             f"{path}: cannot read what `bench serve` found: {error!r}", "Run the load test again."
@@ -113,4 +122,17 @@ def read_result(path: Path, requests: Sequence[Request], settings: LoadSettings)
         for length in sorted(lengths)
     }
     kept = all(figures[f"{kind}_p95_ms"] <= getattr(settings, f"{kind}_ms") for kind in ("ttft", "tpot", "e2el"))
-    return {**figures, "ttft_p95_ms_by_length": by_length, "requests": completed, "keeps_slo": kept}
+    return {
+        **figures,
+        "ttft_p95_ms_by_length": by_length,
+        "requests": completed,
+        "in_flight": in_flight,
+        "keeps_slo": kept,
+    }
+
+
+def most_in_flight(starts: Sequence[float], latencies: Sequence[float]) -> int:
+    """The most requests that were under way at one time, seconds."""
+    steps = [(start, 1) for start in starts]
+    steps += [(start + latency, -1) for start, latency in zip(starts, latencies, strict=True)]
+    return max(accumulate(step for _, step in sorted(steps)))

@@ -44,7 +44,7 @@ def curves(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return points
 
 
-def suggested_max_num_seqs(runs: Sequence[Run], side: str) -> int | None:
+def most_users(runs: Sequence[Run], side: str) -> int | None:
     """The largest level up to which a side keeps the service level in every repeat; None: not even the first."""
     kept = None
     for users in sorted({run["users"] for run in runs}):
@@ -54,9 +54,20 @@ def suggested_max_num_seqs(runs: Sequence[Run], side: str) -> int | None:
     return kept
 
 
+def suggested_max_num_seqs(runs: Sequence[Run], side: str) -> int | None:
+    """The most sequences that ran at once while a side kept the service level; None: it never did.
+
+    Not the number of users: some of them think, and what the server queues is in no batch.
+    """
+    users = most_users(runs, side)
+    if users is None:
+        return None
+    return max(min(int(run["in_flight"]), int(run["max_num_seqs"])) for run in _some(runs, side, "cold", users))
+
+
 def reference_users(runs: Sequence[Run]) -> int:
     """The load at which latencies are compared: the most that the baseline bears, else the lowest level."""
-    return suggested_max_num_seqs(runs, "baseline") or min(run["users"] for run in runs)
+    return most_users(runs, "baseline") or min(run["users"] for run in runs)
 
 
 def resources(runs: Sequence[Run], representative: bool) -> tuple[Resource, ...]:
@@ -100,6 +111,7 @@ def load_facts(
         "workload": dict(workload),
         "representative": representative,
         "reference_users": reference_users(runs),
+        "most_users": {side: most_users(runs, side) for side in SIDES},
         "suggested_max_num_seqs": {side: suggested_max_num_seqs(runs, side) for side in SIDES},
         "baseline_spread": noise(runs),
         "curves": curves(runs),

@@ -109,4 +109,5 @@ def _run(server: Server, settings: LoadSettings, workload: Workload, users: int,
     with watching(server) as watch:
         bench.run(arguments, server.plan.process_environment(), result.with_suffix(".log"))
     sent: Sequence[Any] = [workload.requests[n % len(workload.requests)] for n in range(count)]
-    return {**bench.read_result(result, sent, settings), "server": watch.facts()}
+    found, told = bench.read_result(result, sent, settings), watch.facts()
+    return {**found, "max_num_seqs": server.plan.max_num_seqs, "server": told}

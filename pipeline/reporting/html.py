@@ -69,6 +69,7 @@ def render(
             slices_moved=[row for row in slices if row.b or row.c],
             slices_still=[row for row in slices if not (row.b or row.c)],
             metric_plot=_metric_plot(record),
+            load=record.load,
             load_plot=load_curves(record.load) if record.load else "",
             slice_plot=_slice_plot(record, slices),
             policy=yaml.safe_dump(record.policy, sort_keys=False, allow_unicode=True),

@@ -61,12 +61,12 @@ def notes(load: Mapping[str, Any]) -> list[str]:
     """What must be known beside the tables."""
     suggested = load["suggested_max_num_seqs"]
     lines = [
-        f"{side}: max_num_seqs {suggested[side]} is the most that keeps the service level"
-        if suggested[side]
-        else f"{side}: not even the lowest level keeps the service level"
-        for side in suggested
+        f"The {side} keeps the service level up to {_users(users)}: set max_num_seqs to {suggested[side]}."
+        if users
+        else f"The {side} keeps the service level at no number of users."
+        for side, users in load["most_users"].items()
     ]
-    lines.append(f"Latencies are compared at {load['reference_users']} users.")
+    lines.append(f"Latencies are compared at {_users(load['reference_users'])}.")
     spread = load["baseline_spread"]
     lines.append(
         f"Noise, most less least of the baseline's {load['sweep']['repeats']} repeats there: TTFT p95 "
@@ -76,6 +76,10 @@ def notes(load: Mapping[str, Any]) -> list[str]:
     if not load["representative"]:
         lines.append("Measured on a CPU: these speeds say nothing of a GPU, and count for no verdict.")
     return lines
+
+
+def _users(number: int) -> str:
+    return f"{number} user{'s' if number > 1 else ''}"
 
 
 def load_view(load: Mapping[str, Any], gains: Sequence[str]) -> RenderableType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +51,18 @@ def parse(text: str) -> dict[str, float]:
     return dict(samples)
 
 
+def demand_all(samples: Mapping[str, float]) -> None:
+    """Refuse figures without one that is read here: what is not counted must not pass for none.
+
+    :raises LoadError: names what is missing.
+    """
+    if missing := [name for name in (*_GAUGES.values(), *_COUNTERS.values(), _ENDED) if name not in samples]:
+        raise LoadError(
+            f"the engine's /metrics tells nothing of {', '.join(missing)}",
+            "Load tests need the metrics of vLLM 0.32; is another version installed, or --disable-log-stats set?",
+        )
+
+
 class Watch:
     """Scrapes a server while something else puts load on it."""
 
@@ -65,12 +77,14 @@ class Watch:
     def _scrape(self) -> dict[str, float]:
         try:
             with local_client(30) as client:
-                return parse(client.get(f"{self._server.url}/metrics").raise_for_status().text)
+                samples = parse(client.get(f"{self._server.url}/metrics").raise_for_status().text)
         except httpx.HTTPError as error:
             self._server.check()
             raise ServerError(
                 f"{self._server.url}/metrics does not answer: {error!r}", "See the server's log."
             ) from error
+        demand_all(samples)
+        return samples
 
     def _poll(self) -> None:
         while not self._over.wait(POLL_S):
@@ -79,14 +93,14 @@ class Watch:
             except Exception:  # noqa: BLE001 - looked at again at the end, where it is an error
                 continue
             for name, sample in _GAUGES.items():
-                self._most[name] = max(self._most[name], samples.get(sample, 0.0))
+                self._most[name] = max(self._most[name], samples[sample])
 
     def facts(self) -> dict[str, float]:
         """Most of each gauge, and what each counter grew by; shares and seconds.
 
         :raises LoadError: requests failed or were rejected, by the server's own count.
         """
-        grown = {name: self._after.get(s, 0.0) - self._before.get(s, 0.0) for name, s in _COUNTERS.items()}
+        grown = {name: self._after[sample] - self._before[sample] for name, sample in _COUNTERS.items()}
         failed = self._after.get("failed", 0.0) - self._before.get("failed", 0.0)
         if failed or grown["rejected"]:
             raise LoadError(

@@ -76,6 +76,11 @@ class EnginePlan:
     speed_representative: bool
     notes: tuple[str, ...] = ()
 
+    @property
+    def max_num_seqs(self) -> int:
+        """Sequences in one batch at most."""
+        return int(self.flags[self.flags.index("--max-num-seqs") + 1])
+
     def command(self, model: Path, port: int) -> list[str]:
         """The server's command line."""
         template = ["--chat-template", str(self.chat_template)] if self.chat_template else []

@@ -58,7 +58,7 @@ def run(
     def build(directory: Path) -> None:
         runs = sweep(
             served,
-            together=can_overlap(served["baseline"].plan, heavier),
+            together=can_overlap(max((side.plan for side in served.values()), key=lambda p: p.kv_cache_gib), heavier),
             settings=settings,
             workload=workload,
             directory=directory,

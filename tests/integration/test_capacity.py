@@ -13,9 +13,6 @@ from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.server import Server
 
-CPU_BLOCK = 128
-"""Tokens of a block of the engine's cache on a CPU."""
-
 
 def test_the_engine_makes_the_cache_that_is_planned(
     real_server: Server, engine_plan: EnginePlan, demo_checkpoint: Checkpoint
@@ -28,7 +25,8 @@ def test_the_engine_makes_the_cache_that_is_planned(
     element_bytes = {"torch.bfloat16": 2, "torch.float16": 2, "torch.float32": 4}[facts["settings"]["dtype"]]
     model = read_model(demo_checkpoint.path)
     load = Load(context=int(facts["settings"]["max_seq_len"]))
-    tokens, _ = cache_size(model.attention, engine_plan.kv_cache_gib * GIB, load, element_bytes, block=CPU_BLOCK)
+    block = int(engine_plan.flags[engine_plan.flags.index("--block-size") + 1])
+    tokens, _ = cache_size(model.attention, engine_plan.kv_cache_gib * GIB, load, element_bytes, block=block)
     assert tokens == pytest.approx(logged, rel=0.05)
 
 

@@ -27,6 +27,8 @@ def told(count: int, **changes: Any) -> dict[str, Any]:
         "output_throughput": 80.0,
         "request_goodput": 3.5,
         "ttfts": [0.05] * count,
+        "start_times": [0.1 * n for n in range(count)],
+        "latencies": [0.25] * count,
         "output_lens": [5] * count,
         "errors": [""] * count,
         **figures,
@@ -49,6 +51,8 @@ def run(side: str, repeat: int, users: int, phase: str = "cold", **changes: Any)
         "duration_s": 1.0,
         "ttft_p95_ms_by_length": {"long": 12.0, "medium": 10.0, "short": 8.0},
         "requests": 3 * users,
+        "in_flight": users,
+        "max_num_seqs": 64,
         "keeps_slo": True,
         "server": {
             "most_running": float(users),

@@ -29,6 +29,16 @@ def test_figures(tmp_path: Path) -> None:
     # Short prompts are requests 0, 3, 6, 9: 95th percentile of 0, 30, 60, 90 ms, 0.85 of the way from 60 to 90.
     assert found["ttft_p95_ms_by_length"]["short"] == pytest.approx(85.5)
     assert found["keeps_slo"] is True
+    assert found["in_flight"] == 3  # one begins every 100 ms and takes 250 ms
+
+
+@pytest.mark.parametrize(
+    ("starts", "latencies", "most"),
+    [([5.0], [1.0], 1), ([0, 1, 2], [1, 1, 1], 1), ([0, 0, 0, 9], [3, 2, 1, 1], 3), ([0, 2, 1], [5, 1, 0.5], 2)],
+)
+def test_requests_in_flight(starts: list[float], latencies: list[float], most: int) -> None:
+    """One that begins as another ends finds its place free."""
+    assert bench.most_in_flight(starts, latencies) == most
 
 
 @pytest.mark.parametrize(
@@ -40,6 +50,7 @@ def test_figures(tmp_path: Path) -> None:
         ({"output_lens": [5] * 11 + [4]}, "1 of 12 replies under load are not as long"),
         ({"output_lens": [256] * 12}, "12 of 12 replies under load are not as long"),  # the default of `bench serve`
         ({"ttfts": []}, "figures of single requests are missing"),
+        ({"latencies": [0.1] * 11}, "figures of single requests are missing"),
         ({"p95_ttft_ms": float("nan")}, "ttft_p95_ms cannot be"),
         ({"request_goodput": None}, "cannot read"),
     ],
@@ -71,11 +82,13 @@ def test_the_command_line() -> None:
     line = arguments(SETTINGS)
     for part in (
         "bench serve --backend openai",
-        "--num-prompts 12 --max-concurrency 4",
+        "--num-prompts 12",
+        "--max-concurrency 4",
         "--ignore-eos --temperature 0",
         "--goodput ttft:100 tpot:20 e2el:900",
         "--skip-chat-template --disable-shuffle",
         "--custom-output-len=-1",
+        "--ready-check-timeout-sec 0",
         "--result-dir /r --result-filename run.json",
     ):
         assert part in line
@@ -87,7 +100,9 @@ def test_think_time_becomes_an_arrival_rate() -> None:
         {**SETTINGS.model_dump(), "arrivals": {"think_time_s": 7.1, "burstiness": 0.5}}
     )
     assert thoughtful.request_rate(4) == pytest.approx(4 / (7.1 + 0.9))  # Little's law: users / (think + response)
-    assert "--request-rate 0.5 --burstiness 0.5" in arguments(thoughtful)
+    line = arguments(thoughtful)
+    assert "--request-rate 0.5 --burstiness 0.5" in line
+    assert "--max-concurrency" not in line  # who arrives waits at the server, where it is timed
 
 
 def test_a_bench_that_fails_is_told_by_its_last_words(tmp_path: Path) -> None:

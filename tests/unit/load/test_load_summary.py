@@ -16,8 +16,16 @@ from pipeline.statistics.facts import Benefit, ResourceState
 def test_the_largest_level_that_keeps_the_service_level_in_every_repeat() -> None:
     levels = {1: True, 8: True, 16: False, 32: True}
     runs = [run("baseline", r, users, keeps_slo=kept or r == 0) for r in range(2) for users, kept in levels.items()]
-    assert summary.suggested_max_num_seqs(runs, "baseline") == 8
+    assert summary.most_users(runs, "baseline") == summary.suggested_max_num_seqs(runs, "baseline") == 8
     assert summary.reference_users(runs) == 8
+
+
+def test_only_what_ran_at_once_is_suggested() -> None:
+    """Of 32 users who think most are not there; of 32 who do not, a server that runs 16 queues the others."""
+    thinking = [run("candidate", r, 32, in_flight=flying) for r, flying in enumerate((7, 9))]
+    assert summary.suggested_max_num_seqs(thinking, "candidate") == 9
+    queued = [run("candidate", r, 32, max_num_seqs=16) for r in range(2)]
+    assert summary.suggested_max_num_seqs(queued, "candidate") == 16
 
 
 def test_a_side_that_never_keeps_it() -> None:
@@ -66,6 +74,9 @@ def test_the_page_shows_both_sides_and_the_service_level() -> None:
     assert "baseline" in drawn and "candidate" in drawn and "service level 100 ms" in drawn
     assert "service level 900 ms, above" in drawn  # far above everything measured
     told = " ".join(notes(facts))
-    assert "max_num_seqs 4" in told and "count for no verdict" in told
+    assert (
+        "baseline keeps the service level up to 4 users: set max_num_seqs to 4." in told
+        and "count for no verdict" in told
+    )
     assert [row[:2] for row in rows(facts)] == [(s, u) for u in ("1", "4") for s in ("baseline", "candidate")]
     assert all(len(row) == 9 for row in server_rows(facts))

@@ -99,6 +99,7 @@ def test_the_review_tells_of_drift_load_and_general_ability_where_they_were_meas
         "drift": drift(),
         "general": {"suite": "own", "items": 200, "tasks": {}, "metrics": [row], "lost": []},
         "load": {
+            "most_users": {"baseline": 8, "candidate": 16},
             "suggested_max_num_seqs": {"baseline": 8, "candidate": 16},
             "reference_users": 8,
             "baseline_spread": {"ttft_p95_ms": 0.04, "itl_p95_ms": 0.02, "output_throughput": 0.01},
@@ -114,7 +115,7 @@ def test_the_review_tells_of_drift_load_and_general_ability_where_they_were_meas
     parts = dict(part.split("\n", 1) for part in text.split("## ")[1:])
     assert "lies 0.0123 nats from the baseline on average" in parts["Drift"]
     assert "general.sums:" in parts["General ability"] and "of 200 items" in parts["General ability"]
-    assert "candidate: max_num_seqs 16 is the most that keeps the service level" in parts["Load"]
+    assert "candidate keeps the service level up to 16 users: set max_num_seqs to 16" in parts["Load"]
     assert "Time to first token, p95: 80 ms -> 40 ms, 50.0 % better" in parts["Load"]
     assert "Weights: 200.0 MB -> 100.0 MB" in parts["Facts"] and "Weights" not in parts["Load"]
     assert all(line.endswith("*(measured)*") for line in parts["Load"].splitlines() if line)

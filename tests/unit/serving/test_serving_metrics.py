@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pipeline.errors import LoadError
-from pipeline.serving.metrics import Watch, parse
+from pipeline.serving.metrics import Watch, demand_all, parse
 
 TEXT = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -19,6 +21,9 @@ vllm:request_success_total{engine="0",finished_reason="abort",model_name="gate"}
 vllm:request_queue_time_seconds_sum{engine="0",model_name="gate"} 1.5
 vllm:request_queue_time_seconds_count{engine="0",model_name="gate"} 9.0
 vllm:num_preemptions_total{engine="0",model_name="ga{te} 1"} 4.0 1700000000000
+vllm:num_requests_waiting{engine="0",model_name="gate"} 0.0
+vllm:kv_cache_usage_perc{engine="0",model_name="gate"} 0.1
+vllm:admission_rejections_total{model_name="gate",reason="max_num_queued_reqs"} 0.0
 process_start_time_seconds 1.7e+09
 """
 
@@ -49,5 +54,17 @@ def test_rates_are_those_of_the_load_alone() -> None:
 
 
 def test_failures_by_the_servers_own_count_are_an_error() -> None:
+    none = re.sub(r" \d+\.\d+$", " 0.0", TEXT, flags=re.MULTILINE)
     with pytest.raises(LoadError, match="counts 2 failed and 0 rejected"):
-        watch("", TEXT).facts()
+        watch(none, TEXT).facts()
+    refused = TEXT.replace('reqs"} 0.0', 'reqs"} 3.0')
+    with pytest.raises(LoadError, match="counts 0 failed and 3 rejected"):
+        watch(TEXT, refused).facts()
+
+
+def test_what_is_not_counted_does_not_pass_for_none() -> None:
+    demand_all(parse(TEXT))
+    for name in ("vllm:admission_rejections_total", "vllm:request_success_total", "vllm:num_requests_waiting"):
+        without = "\n".join(line for line in TEXT.splitlines() if not line.startswith(name))
+        with pytest.raises(LoadError, match=f"tells nothing of {name}$"):
+            demand_all(parse(without))
