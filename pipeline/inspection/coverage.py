@@ -72,6 +72,28 @@ def intended_modules(artifact: Artifact) -> Iterator[Finding]:
         yield from several("recipe-coverage", sorted(names), f"{len(names)} modules {what}", QUANTIZE_AGAIN)
 
 
+def intended_kv_cache(artifact: Artifact) -> Iterator[Finding]:
+    """The config asks for the KV cache that the recipe was to make.
+
+    The engine obeys the checkpoint, and what it logs of its settings may still say ``auto``.
+    """
+    if artifact.intended is None or artifact.declared is None:
+        return
+    scheme, wanted = artifact.declared.kv_cache, artifact.intended_kv_cache
+    asked = None
+    if scheme is not None:
+        asked = f"{'FP' if scheme.get('type') == 'float' else 'INT'}{scheme.get('num_bits')}"
+    if asked != wanted:
+        yield finding(
+            "recipe-kv-cache",
+            "config.json",
+            f"kv_cache_scheme asks for {asked or 'no quantization'}, the recipe for {wanted or 'none'}: "
+            "the engine keeps the context as the config says",
+            "Correct kv_cache_scheme, or take a recipe that quantizes the KV cache (configs/recipes).",
+            severity=Severity.FATAL if wanted else None,  # what was to be judged is not there
+        )
+
+
 def experts(artifact: Artifact) -> Iterator[Finding]:
     """All experts of a layer are there, and either all quantized or none."""
     for (block, projection), modules in _partial_experts(artifact).items():

@@ -28,6 +28,7 @@ def inspect_artifact(
     hardware_targets: Hardware,
     turns: Sequence[Turn] = (),
     intended: Iterable[str] | None = None,
+    intended_kv_cache: str | None = None,
     rounded: bool = False,
     template_override: str | None = None,
     progress: Progress | None = None,
@@ -38,6 +39,7 @@ def inspect_artifact(
 
     :param turns: golden turns, whose prompts must come out equal.
     :param intended: modules that the recipe was to quantize, where a recipe is known.
+    :param intended_kv_cache: the type that it was to give the KV cache, if any.
     :param rounded: whether that recipe rounds to the nearest value and does nothing else.
     :param template_override: text of the chat template that the serving settings name.
     :raises ModelError: there is no such candidate, or the *baseline* cannot be read.
@@ -61,6 +63,7 @@ def inspect_artifact(
             theirs,
             declared,
             None if intended is None else frozenset(intended),
+            intended_kv_cache,
             rounded,
         )
         texts = [str(message.get("content") or "") for turn in turns for message in turn.messages]
@@ -82,8 +85,11 @@ def _weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Itera
     yield from layout.tensors_present(artifact)
     yield from layout.shapes(artifact)
     yield from layout.size(artifact)
-    for check in (coverage.declared_modules, coverage.intended_modules, coverage.experts, coverage.protected):
-        yield from check(artifact)
+    yield from coverage.declared_modules(artifact)
+    yield from coverage.intended_modules(artifact)
+    yield from coverage.intended_kv_cache(artifact)
+    yield from coverage.experts(artifact)
+    yield from coverage.protected(artifact)
     yield from coverage.fused(artifact)
     yield from coverage.dtypes(artifact)
     yield from hardware.kernels(artifact, targets)

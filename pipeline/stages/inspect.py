@@ -89,6 +89,7 @@ def look(
         hardware_targets=load_hardware(),
         turns=golden.turns,
         intended=fit_recipe(recipe, baseline).modules if recipe else None,
+        intended_kv_cache=recipe.kv_cache if recipe else None,
         rounded=recipe is not None and recipe.method == "rtn" and recipe.smoothquant is None,
         template_override=template_override,
         progress=progress,

@@ -216,6 +216,26 @@ def test_modules_left_or_added(inspect: Inspect, candidate: Candidate) -> None:
     assert {"scheme-coverage", "size"} == named(found)
 
 
+@pytest.mark.parametrize(
+    ("bits", "wanted", "severity"),
+    [
+        (None, None, None),
+        (8, "FP8", None),
+        (8, None, Severity.PARITY),  # the engine would obey the config
+        (None, "FP8", Severity.FATAL),
+        (4, "FP8", Severity.FATAL),
+    ],
+)
+def test_the_kv_cache_is_that_of_the_recipe(
+    inspect: Inspect, candidate: Candidate, bits: int | None, wanted: str | None, severity: Severity | None
+) -> None:
+    scheme = bits and {"num_bits": bits, "type": "float", "strategy": "tensor", "dynamic": True}
+    made = candidate("fp8", declared={"kv_cache_scheme": scheme})
+    found = inspect(made, intended=PROJECTIONS, intended_kv_cache=wanted)
+    assert [(f.check, f.severity) for f in found] == ([("recipe-kv-cache", severity)] if severity else [])
+    assert inspect(made) == ()  # without a recipe there is nothing to hold it against
+
+
 def test_nothing_was_quantized(inspect: Inspect, candidate: Candidate) -> None:
     found = inspect(candidate("int4", llama()))
     assert {"scheme-coverage", "size"} <= named(found)
