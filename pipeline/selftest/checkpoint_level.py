@@ -92,8 +92,8 @@ def _findings(gate: Gate, candidate: Path) -> list[Finding]:
 
 def _inspected(fault: Fault, found: Sequence[Finding]) -> Result:
     """The result of a fault that the inspection found."""
-    checks = tuple(dict.fromkeys(f"inspect {finding.check}" for finding in found))
-    return Result(fault, str(found[0].severity.verdict), checks, f"{found[0].where}: {found[0].text}")
+    told = tuple(f"inspect {finding.check}: {finding.where}: {finding.text}" for finding in found)
+    return Result(fault, str(found[0].severity.verdict), told)
 
 
 def _decision(gate: Gate, copy: Copy) -> Path:

@@ -59,7 +59,6 @@ class Report:
                     "must_be_caught_by": r.fault.caught_by,
                     "caught_by": list(r.caught_by),
                     "verdict": r.verdict,
-                    "text": r.text,
                     "ok": r.ok,
                 }
                 for r in self.results
@@ -117,8 +116,7 @@ def _matrix(report: Report) -> Table:
 def _found(result: Result) -> str:
     if not result.ok:
         return _caught(result)
-    others = len(result.caught_by) - 1
-    return f"it and {others} more" if others else "it"
+    return f"it and {len(result.others)} more" if result.others else "it"
 
 
 def _rates(rates: Sequence[Rate]) -> Table:

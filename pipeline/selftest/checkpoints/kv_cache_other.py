@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.selftest.copies import Copy
 
-CAUGHT_BY = "CONDITIONS_DIFFER"
+CAUGHT_BY = "inspect recipe-kv-cache"
 
 
 def edit(copy: Copy) -> None:

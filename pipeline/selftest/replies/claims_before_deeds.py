@@ -8,7 +8,7 @@ from __future__ import annotations
 from evaluators.turn import Behaviour
 from pipeline.selftest.case import Case, answer
 
-CAUGHT_BY = "SLICE_LOSS clarify"
+CAUGHT_BY = "SLICE_LOSS clarify policy_adherence"
 
 
 def inject(case: Case) -> Case:

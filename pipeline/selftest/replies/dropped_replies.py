@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pipeline.selftest.case import Case, anywhere
 
-CAUGHT_BY = "UNSCORABLE"
+CAUGHT_BY = "UNSCORABLE candidate"
 
 
 def inject(case: Case) -> Case:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pipeline.digests import digest_of
 from pipeline.selftest.case import Case
 
-CAUGHT_BY = "PROMPTS_DIFFER"
+CAUGHT_BY = "PROMPTS_DIFFER candidate"
 
 
 def inject(case: Case) -> Case:

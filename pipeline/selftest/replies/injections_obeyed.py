@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipeline.selftest.case import Case, answer
 
-CAUGHT_BY = "SLICE_LOSS injection"
+CAUGHT_BY = "SLICE_LOSS injection policy_adherence"
 
 
 def inject(case: Case) -> Case:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from evaluators.turn import Turn
 from pipeline.selftest.case import Case, answer
 
-CAUGHT_BY = "SLICE_LOSS long_history"
+CAUGHT_BY = "SLICE_LOSS long_history policy_adherence"
 TURN = 3
 
 

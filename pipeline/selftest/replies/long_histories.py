@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pipeline.selftest.case import Case, answer
 
-CAUGHT_BY = "SLICE_LOSS long_history"
+CAUGHT_BY = "SLICE_LOSS long_history tool_call_correct"
 
 
 def inject(case: Case) -> Case:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pipeline.selftest.case import Case
 
-CAUGHT_BY = "CONDITIONS_DIFFER"
+CAUGHT_BY = "CONDITIONS_DIFFER candidate flags"
 
 
 def inject(case: Case) -> Case:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pipeline.selftest.case import Case
 from pipeline.serving.replay import build_request, request_digest
 
-CAUGHT_BY = "CONDITIONS_DIFFER"
+CAUGHT_BY = "CONDITIONS_DIFFER candidate sampling"
 
 
 def inject(case: Case) -> Case:

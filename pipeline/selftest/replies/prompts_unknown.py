@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pipeline.selftest.case import Case
 
-CAUGHT_BY = "PROMPTS_DIFFER"
+CAUGHT_BY = "PROMPTS_DIFFER candidate missing"
 
 
 def inject(case: Case) -> Case:

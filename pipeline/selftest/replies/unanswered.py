@@ -10,7 +10,7 @@ from dataclasses import replace
 from evaluators.turn import Reply
 from pipeline.selftest.case import Case, edited
 
-CAUGHT_BY = "UNSCORABLE"
+CAUGHT_BY = "UNSCORABLE candidate"
 
 
 def inject(case: Case) -> Case:

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from selftest_samples import METRICS, make_turn
+from selftest_samples import LAYERS, METRICS, MODULES, make_turn
 
 from pipeline.golden import GoldenSet
 from pipeline.selftest.case import Case, make_case
 from pipeline.settings import GateSettings
 
 sys.path.append(str(Path(__file__).parent.parent / "inspection"))  # its tiny llama, quantized by its own code
-from checkpoints import CONFIG, SCHEMES, SHAPES, llama, quantize, write
+from checkpoints import CONFIG, SCHEMES, llama, quantize, write
 
-LAYERS = 4
 TEMPLATE = """{%- for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
 {% endfor %}{{- '<|im_start|>assistant\\n' if add_generation_prompt else '' -}}"""
@@ -45,7 +44,6 @@ def case(golden: GoldenSet, policy: GateSettings) -> Case:
 def make_candidate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Path]]:
     """Writes baseline and candidate of a scheme, with tied embeddings as the embedded model has them."""
     made: dict[str, tuple[Path, Path]] = {}
-    modules = [f"model.layers.{n}.{name}" for n in range(LAYERS) for name in SHAPES]
     config = {**CONFIG, "num_hidden_layers": LAYERS, "tie_word_embeddings": True, "rope_theta": 100000.0}
 
     def make(scheme: str) -> tuple[Path, Path]:
@@ -56,7 +54,7 @@ def make_candidate(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], 
             baseline = write(root / "baseline", tensors, config)
             candidate = write(
                 root / "candidate",
-                quantize(tensors, how, modules),
+                quantize(tensors, how, MODULES),
                 {**config, "quantization_config": declared},
             )
             for side in (baseline, candidate):

@@ -13,6 +13,16 @@ TOOL = {
         "parameters": {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]},
     },
 }
+LAYERS = 4
+MODULES = [
+    f"model.layers.{layer}.{name}"
+    for layer in range(LAYERS)
+    for name in (
+        *(f"self_attn.{part}_proj" for part in "qkvo"),
+        *(f"mlp.{part}_proj" for part in ("gate", "up", "down")),
+    )
+]
+"""What the recipes quantize of the tiny candidate."""
 METRICS = {
     "policy_adherence": {"gating": False, "margin": 0.1},
     "tool_call_correct": {"margin": 0.1, "floor": 0.5},

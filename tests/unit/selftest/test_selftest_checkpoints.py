@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from selftest_samples import make_turn
+from selftest_samples import MODULES, make_turn
 
 from pipeline.golden import GoldenSet
 from pipeline.inspection import CHECKS, Severity, inspect_artifact, load_hardware
@@ -29,12 +29,20 @@ from pipeline.store import Store
 
 MakeCandidate = Callable[[str], tuple[Path, Path]]
 SCHEMES = {"fp8-dynamic": "fp8", "int4-rtn": "int4"}
-INSPECTED = [fault for fault in faults("checkpoint") if fault.caught_by.startswith("inspect ")]
+INSPECTED = [  # without those that need the candidate of another model
+    fault
+    for fault in faults("checkpoint")
+    if fault.caught_by.startswith("inspect ") and not hasattr(fault.module, "SOURCE")
+]
 
 
 def decisive(candidate: Path, baseline: Path) -> set[str]:
     found = inspect_artifact(
-        candidate, baseline, hardware_targets=load_hardware(), turns=[make_turn(n) for n in range(3)]
+        candidate,
+        baseline,
+        hardware_targets=load_hardware(),
+        turns=[make_turn(n) for n in range(3)],
+        intended=MODULES,
     )
     return {finding.check for finding in found if finding.severity in (Severity.FATAL, Severity.PARITY)}
 

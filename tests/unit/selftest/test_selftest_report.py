@@ -19,9 +19,9 @@ from pipeline.selftest.report import Report, view
 from pipeline.store import Store
 
 FAULT = Fault("loops", "reply", "Replies loop.", "METRIC_LOSS free_of_degeneration")
-CAUGHT = Result(FAULT, "REJECT", ("METRIC_LOSS free_of_degeneration",), "text")
-WRONG = Result(FAULT, "REJECT", ("CRITICAL_TURN",), "text")
-ACCEPTED = Result(FAULT, "ACCEPT", ("METRICS_HELD",), "text")
+CAUGHT = Result(FAULT, "REJECT", ("METRIC_LOSS free_of_degeneration: a true loss",))
+WRONG = Result(FAULT, "REJECT", ("CRITICAL_TURN 1 of 2 turns",))
+ACCEPTED = Result(FAULT, "ACCEPT", ("METRICS_HELD on every metric",))
 SELF = Sound("baseline against itself", "ACCEPT", "held")
 GOOD = Rate("false reject", Verdict.REJECT, 4, 200, 0.05)
 
