@@ -22,28 +22,23 @@ from typing import Any
 import numpy as np
 from safetensors import TensorSpec, serialize_file
 
-HIDDEN, INNER, KEYS, VOCABULARY, GROUP = 4096, 14336, 1024, 32000, 128
-SHAPES = {
-    "self_attn.q_proj": (HIDDEN, HIDDEN),
-    "self_attn.k_proj": (KEYS, HIDDEN),
-    "self_attn.v_proj": (KEYS, HIDDEN),
-    "self_attn.o_proj": (HIDDEN, HIDDEN),
-    "mlp.gate_proj": (INNER, HIDDEN),
-    "mlp.up_proj": (INNER, HIDDEN),
-    "mlp.down_proj": (HIDDEN, INNER),
-}
+from pipeline.capacity.model import read_model
+from pipeline.capacity.shapes import expected_tensors
+
+GROUP = 128
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
-    "hidden_size": HIDDEN,
-    "intermediate_size": INNER,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
-    "vocab_size": VOCABULARY,
+    "vocab_size": 32000,
     "tie_word_embeddings": False,
     "eos_token_id": 2,
 }
 Stored = tuple[str, np.ndarray]
+LAYER = "model.layers.0."
 REPEATS = 3
 
 MEASURED = """
@@ -115,13 +110,13 @@ def write(folder: Path, layer: dict[str, Stored], rest: dict[str, Stored], confi
 def build(root: Path, layers: int) -> None:
     """A baseline and its candidates."""
     draw = np.random.default_rng(0).standard_normal
-    weights = {name: 0.02 * draw(shape, np.float32) for name, shape in SHAPES.items()}
-    norms = {f"{n}.weight": bf16(np.ones(HIDDEN, np.float32)) for n in ("input_layernorm", "post_attention_layernorm")}
-    rest = {
-        "model.embed_tokens.weight": bf16(draw((VOCABULARY, HIDDEN), np.float32)),
-        "lm_head.weight": bf16(draw((VOCABULARY, HIDDEN), np.float32)),
-        "model.norm.weight": bf16(np.ones(HIDDEN, np.float32)),
-    }
+    (root / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 1}))
+    shapes = {tensor.name: tensor.shape for tensor in expected_tensors(read_model(root))}
+    drawn = {n: 0.02 * draw(s, np.float32) if len(s) > 1 else np.ones(s, np.float32) for n, s in shapes.items()}
+    inside = {name.removeprefix(LAYER): values for name, values in drawn.items() if name.startswith(LAYER)}
+    rest = {name: bf16(values) for name, values in drawn.items() if not name.startswith(LAYER)}
+    norms = {name: bf16(values) for name, values in inside.items() if values.ndim == 1}
+    weights = {name.removesuffix(".weight"): values for name, values in inside.items() if values.ndim > 1}
     write(root / "baseline", norms | {f"{n}.weight": bf16(w) for n, w in weights.items()}, rest, CONFIG, layers)
     for name, (how, form, scheme) in DECLARED.items():
         layer = norms | {f"{n}.{part}": stored for n, w in weights.items() for part, stored in how(w).items()}

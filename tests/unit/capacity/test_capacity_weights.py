@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from llama_shapes import projections
 from published_models import MODELS, bare
 from safetensors.numpy import save_file
 
@@ -47,9 +48,7 @@ def arrays(layers: int = 2, kind: type = np.float16) -> dict[str, np.ndarray]:
             f"model.layers.{n}.{name}": shape
             for name, shape in {
                 **{"input_layernorm": (hidden,), "post_attention_layernorm": (hidden,)},
-                **{"self_attn.q_proj": (hidden, hidden), "self_attn.o_proj": (hidden, hidden)},
-                **{"self_attn.k_proj": (keys, hidden), "self_attn.v_proj": (keys, hidden)},
-                **{"mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner)},
+                **projections(hidden, inner, keys),
             }.items()
         }
     return {f"{name}.weight": np.zeros(shape, kind) for name, shape in shapes.items()}

@@ -9,20 +9,13 @@ from typing import Any
 
 import numpy
 import pytest
+from llama_shapes import projections
 from safetensors.numpy import save_file
 
 from pipeline.quantizers.checkpoint import Checkpoint, read_checkpoint
 
 HIDDEN, INNER, KEYS = 64, 128, 32
-SHAPES = {
-    "self_attn.q_proj": (HIDDEN, HIDDEN),
-    "self_attn.k_proj": (KEYS, HIDDEN),
-    "self_attn.v_proj": (KEYS, HIDDEN),
-    "self_attn.o_proj": (HIDDEN, HIDDEN),
-    "mlp.gate_proj": (INNER, HIDDEN),
-    "mlp.up_proj": (INNER, HIDDEN),
-    "mlp.down_proj": (HIDDEN, INNER),
-}
+SHAPES = projections(HIDDEN, INNER, KEYS)
 LAYERS = 11  # with ten or more, the order of names is not that of layers
 
 

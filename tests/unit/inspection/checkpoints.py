@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llama_shapes import projections
 from safetensors import TensorSpec, serialize_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -84,15 +85,7 @@ CONFIG: dict[str, Any] = {
     "eos_token_id": 2,
     "dtype": "bfloat16",
 }
-SHAPES = {
-    "self_attn.q_proj": (HIDDEN, HIDDEN),
-    "self_attn.k_proj": (KEYS, HIDDEN),
-    "self_attn.v_proj": (KEYS, HIDDEN),
-    "self_attn.o_proj": (HIDDEN, HIDDEN),
-    "mlp.gate_proj": (INNER, HIDDEN),
-    "mlp.up_proj": (INNER, HIDDEN),
-    "mlp.down_proj": (HIDDEN, INNER),
-}
+SHAPES = projections(HIDDEN, INNER, KEYS)
 PROJECTIONS = [f"model.layers.{n}.{name}" for n in range(LAYERS) for name in SHAPES]
 
 

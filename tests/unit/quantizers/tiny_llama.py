@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy
+from llama_shapes import projections
 
 HIDDEN, INNER, KEYS, VOCABULARY = 192, 320, 64, 48
 MakeCheckpoint = Callable[..., Path]
@@ -23,13 +24,7 @@ def llama_tensors(layers: int = 2, hidden: int = HIDDEN, inner: int = INNER) -> 
         for name, shape in {
             "input_layernorm": (hidden,),
             "post_attention_layernorm": (hidden,),
-            "self_attn.q_proj": (hidden, hidden),
-            "self_attn.k_proj": (KEYS, hidden),
-            "self_attn.v_proj": (KEYS, hidden),
-            "self_attn.o_proj": (hidden, hidden),
-            "mlp.gate_proj": (inner, hidden),
-            "mlp.up_proj": (inner, hidden),
-            "mlp.down_proj": (hidden, inner),
+            **projections(hidden, inner, KEYS),
         }.items():
             made[f"model.layers.{n}.{name}.weight"] = numpy.zeros(shape, half)
     return made
