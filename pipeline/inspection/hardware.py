@@ -91,7 +91,7 @@ def load_hardware(path: Path = CONFIGS / "hardware.yaml") -> Hardware:
 
 
 def kernels(artifact: Artifact, hardware: Hardware) -> Iterator[Finding]:
-    """The engine has a kernel for every declared scheme on every target."""
+    """The engine has a kernel for every declared scheme, of weights and of the KV cache, on every target."""
     if artifact.declared is None:
         return
     for scheme in dict.fromkeys(scheme for _, scheme in artifact.declared.targets):
@@ -108,6 +108,17 @@ def kernels(artifact: Artifact, hardware: Hardware) -> Iterator[Finding]:
                 yield finding(
                     "kernel-missing", name, f"the engine has no kernel for {what}; {found.note}", OTHER_SCHEME
                 )
+    if artifact.declared.kv_cache is None:
+        return
+    for name in hardware.targets:
+        if not serves_fp8_kv(hardware.gpus[name], hardware):
+            yield finding(
+                "kernel-missing",
+                name,
+                f"the engine keeps no quantized KV cache on {name}; it needs compute capability "
+                f"{hardware.kernels['kv-fp8'].at_least:g} or more",
+                "Remove kv_cache_scheme, or choose another target in configs/hardware.yaml.",
+            )
 
 
 def service(scheme: Scheme, gpu: Gpu, hardware: Hardware) -> Service:

@@ -32,6 +32,8 @@ _VARYING = re.compile(r"/\S+|\d+(\.\d+)?")
 SHOWN = 300
 LEAST_TOKENS = 8
 """A reply of fewer tokens says nothing about variety."""
+MOST_REPEATED = 2
+"""A reply of no more different tokens is no text: one again and again, or two in turn."""
 
 
 def served_findings(baseline: Path, candidate: Path) -> list[Finding]:
@@ -90,6 +92,7 @@ def _fault(reply: Mapping[str, Any]) -> str:
         return f"there is no answer ({reply.get('error', 'no token')})"
     if not reply.get("finite"):
         return "log-probabilities are not finite"
-    if len(tokens) >= LEAST_TOKENS and len(set(tokens)) == 1:
-        return f"the answer is {tokens[0]!r}, {len(tokens)} times"
+    if len(tokens) >= LEAST_TOKENS and len(set(tokens)) <= MOST_REPEATED:
+        kinds = " and ".join(map(repr, dict.fromkeys(tokens)))
+        return f"the answer is {kinds} alone, {len(tokens)} tokens of it"
     return ""

@@ -88,7 +88,8 @@ GOOD = {"tokens": [" Paris", ".", "\n", "It", " is", " the", " capital", "."], "
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        ({"tokens": ["!"] * 16, "finite": True}, "'!', 16 times"),
+        ({"tokens": ["!"] * 16, "finite": True}, "'!' alone, 16 tokens"),
+        ({"tokens": [".", ",", ".", "."] * 4, "finite": True}, "'.' and ',' alone"),
         ({**GOOD, "finite": False}, "not finite"),
         ({"tokens": [], "finite": False, "error": "HTTPStatusError: 500"}, "no answer (HTTPStatusError: 500)"),
     ],
