@@ -34,6 +34,9 @@ def track_ladder(record: LadderRecord, directory: Path, tracker: Tracker) -> Non
             figures[f"weight_megabytes/{candidate.recipe}"] = None if size is None else size / 1e6
             figures[f"headroom/{candidate.recipe}"] = worst.headroom if worst else None
             figures[f"lower_limit/{candidate.recipe}"] = worst.lower if worst else None
+            figures[f"quantize_seconds/{candidate.recipe}"] = judged.quantize_s
+            figures[f"drift/{candidate.recipe}"] = judged.drift
+            figures[f"speed/{candidate.recipe}"] = judged.speed
     tags = {
         "verdict": record.verdict,
         "exit_code": record.exit_code,

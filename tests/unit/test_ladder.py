@@ -20,7 +20,7 @@ from pipeline.errors import GoldenSetError, QuantizeError, RecipeError, ServerEr
 from pipeline.ladder import LadderResult, climb, default_ladder, steps
 from pipeline.progress import Silent
 from pipeline.quantizers.checkpoint import Checkpoint
-from pipeline.reporting.ladder.facts import LadderRecord
+from pipeline.reporting.ladder.facts import LadderRecord, judgement_of
 from pipeline.request import Request
 from pipeline.settings import CONFIGS, LadderSettings, Recipe, load_recipe, load_settings
 from pipeline.store import StageOutput, Store
@@ -356,6 +356,11 @@ def test_the_figures_are_those_of_the_candidates_records(climbing: Climb, store:
         f"{quantize_key('int4-awq', decision['baseline']['digest'])}/stage.json"
     )
     assert judged.quantize_s == round(json.loads(made.read_text(encoding="utf-8"))["seconds"], 1)
+    assert (judged.drift, judged.speed) == (None, None)  # neither was measured
+    decision["drift"] = {"rows": [{"group": "role", "mean": 0.5}, {"group": "all", "mean": 0.02}]}
+    decision["resources"].append({"name": "throughput_at_slo", "change": 0.31})
+    again = judgement_of(decision, "a-run", None)
+    assert (again.drift, again.speed) == (0.02, pytest.approx(1.31))
 
 
 # --- bad input, and the command line ------------------------------------------------------------

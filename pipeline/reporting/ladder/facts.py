@@ -70,6 +70,10 @@ class Judgement(_Part):
     candidate_weight_bytes: int | None
     speed_representative: bool
     quantize_s: Finite | None = Field(description="seconds that quantizing took; None where it is not on record")
+    drift: Finite | None = Field(None, description="mean divergence of next tokens, nats; None where not measured")
+    speed: Finite | None = Field(
+        None, description="requests a second within the service level, the baseline's being 1; None without load"
+    )
     run: str
     mlflow_run: str | None = None
 
@@ -200,9 +204,15 @@ def judgement_of(decision: Mapping[str, Any], run: str, mlflow_run: str | None) 
         candidate_weight_bytes=decision["candidate"]["weight_bytes"],
         speed_representative=decision["engine"]["speed_representative"],
         quantize_s=decision["times"].get("quantize, seconds"),
+        drift=next((row["mean"] for row in (decision["drift"] or {}).get("rows", ()) if row["group"] == "all"), None),
+        speed=next((1 + row["change"] for row in decision["resources"] if _is_speed(row)), None),
         run=run,
         mlflow_run=mlflow_run,
     )
+
+
+def _is_speed(row: Mapping[str, Any]) -> bool:
+    return row["name"] == "throughput_at_slo" and row["change"] is not None
 
 
 def cheapest(candidates: Iterable[Candidate]) -> Candidate | None:
@@ -221,29 +231,43 @@ def is_cheaper(weight_bytes: int | None, than: Candidate) -> bool:
     return weight_bytes < (1 - CHEAPER) * than.weight_bytes
 
 
-def front(candidates: Iterable[Candidate]) -> list[tuple[int, float, Candidate]]:
-    """The Pareto front of the measured candidates, smallest first: (bytes, headroom, candidate).
+class Against(StrEnum):
+    """What quality is weighed against."""
 
-    A candidate is on it when no other is at most as large and has at least its headroom, one of both strictly.
-    INVALID ones are left out: their figures are no basis.
+    BYTES = "bytes"
+    SPEED = "speed"
+
+    def of(self, candidate: Candidate) -> float | None:
+        """A candidate's weight bytes, or its speed as a share of the baseline's."""
+        if self is Against.BYTES:
+            return candidate.weight_bytes
+        return candidate.judgement.speed if candidate.judgement else None
+
+
+def front(candidates: Iterable[Candidate], against: Against) -> list[tuple[float, float, Candidate]]:
+    """The Pareto front of the measured candidates, the smallest or fastest first: (figure, headroom, candidate).
+
+    A candidate is on it when no other is at least as small (as fast) and has at least its headroom, one of both
+    strictly. INVALID ones are left out: their figures are no basis.
     """
-    points = sorted(plotted(candidates), key=lambda point: (point[0], -point[1]))
+    sign = 1 if against is Against.BYTES else -1
+    points = sorted(plotted(candidates, against), key=lambda point: (sign * point[0], -point[1]))
     best, found = float("-inf"), []
-    for size, headroom, candidate in points:
+    for figure, headroom, candidate in points:
         if headroom > best:
             best = headroom
-            found.append((size, headroom, candidate))
+            found.append((figure, headroom, candidate))
     return found
 
 
-def plotted(candidates: Iterable[Candidate]) -> list[tuple[int, float, Candidate]]:
-    """Candidates with figures that may be compared: (bytes, headroom, candidate)."""
+def plotted(candidates: Iterable[Candidate], against: Against) -> list[tuple[float, float, Candidate]]:
+    """Candidates with figures that may be compared: (bytes or speed, headroom, candidate)."""
     points = []
     for candidate in candidates:
-        judged, size = candidate.judgement, candidate.weight_bytes
-        if judged is None or judged.verdict is Verdict.INVALID or size is None:
+        judged, figure = candidate.judgement, against.of(candidate)
+        if judged is None or judged.verdict is Verdict.INVALID or figure is None:
             continue
         worst = judged.worst
         if worst is not None and worst.headroom is not None:
-            points.append((size, worst.headroom, candidate))
+            points.append((figure, worst.headroom, candidate))
     return points

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.reporting import words
 from pipeline.reporting.html import page_environment
 from pipeline.reporting.ladder import phrases
-from pipeline.reporting.ladder.facts import LadderRecord
+from pipeline.reporting.ladder.facts import Against, LadderRecord
 from pipeline.reporting.ladder.pareto import pareto
 
 
@@ -22,7 +22,12 @@ def render(record: LadderRecord) -> str:
             headline=phrases.headline(record),
             notes=phrases.notes(record),
             next_step=phrases.next_step(record),
-            plots=[pareto(record.candidates, ident=f"p{kind}", narrow=kind == "n") for kind in "wn"],
+            plots={
+                against.value: [
+                    pareto(record.candidates, against, ident=f"{against}-{kind}", narrow=kind == "n") for kind in "wn"
+                ]
+                for against in Against
+            },
             phrases=phrases,
             words=words,
         )

@@ -1,7 +1,7 @@
-"""The Pareto view of a ladder as SVG: bytes of weights against room to the margin.
+"""The Pareto view of a ladder as SVG: bytes of weights, or speed, against room to the margin.
 
-Up and left is better. A candidate above the line has no loss beyond any margin left open; the dotted steps join those
-that no other candidate beats on both axes.
+Up is better, and so is left for bytes, right for speed. A candidate above the line has no loss beyond any margin left
+open; the dotted steps join those that no other candidate beats on both axes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pipeline.reporting.forest import marker, number
-from pipeline.reporting.ladder.facts import Candidate, front, plotted
+from pipeline.reporting.ladder.facts import Against, Candidate, front, plotted
 from pipeline.reporting.words import points, size
 
 LINE = 15
@@ -21,6 +21,7 @@ END = 0.04
 """Share of the axis, from below, at which deeper values are drawn."""
 DEEPEST = 3.0
 """The axis goes down to so many times the largest margin at least reached; what lies deeper is drawn at its end."""
+_TITLES = {Against.BYTES: "Bytes of weights", Against.SPEED: "Speed"}
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
@@ -34,13 +35,14 @@ class _Frame:
     right: int
     top: int
     bottom: int
-    most_bytes: float
+    baseline: float
+    most: float
     low: float
     high: float
 
-    def x(self, count: float) -> float:
-        """Horizontal position of a number of bytes; the axis begins at 0."""
-        return self.left + count / self.most_bytes * (self.right - self.left)
+    def x(self, figure: float) -> float:
+        """Horizontal position of bytes or speed; the axis begins at 0."""
+        return self.left + figure / self.most * (self.right - self.left)
 
     def y(self, headroom: float) -> float:
         """Vertical position of a headroom; what lies below the axis is drawn near its end."""
@@ -48,40 +50,52 @@ class _Frame:
         return self.bottom - share * (self.bottom - self.top)
 
 
-def pareto(candidates: Sequence[Candidate], *, ident: str, narrow: bool) -> Markup | None:
+def pareto(
+    candidates: Sequence[Candidate], against: Against = Against.BYTES, *, ident: str, narrow: bool
+) -> Markup | None:
     """Draw the measured candidates; None where there is none. ``ident`` is unique in the page."""
-    drawn = plotted(candidates)
+    drawn = plotted(candidates, against)
     if not drawn:
         return None
-    frame = _frame(drawn, narrow)
-    described = "; ".join(f"{c.recipe}: {size(count)}, headroom {points(room, 1)} points" for count, room, c in drawn)
+    frame = _frame(drawn, against, narrow)
+    described = "; ".join(
+        f"{c.recipe}: {_figure(value, against)}, headroom {points(room, 1)} points" for value, room, c in drawn
+    )
     parts = [
         Markup(
             '<svg class="forest pareto {}" viewBox="0 0 {} {}" role="img" aria-labelledby="{} {}" '
-            'xmlns="http://www.w3.org/2000/svg"><title id="{}">Bytes of weights against headroom to the margin</title>'
+            'xmlns="http://www.w3.org/2000/svg"><title id="{}">{} against headroom to the margin</title>'
             '<desc id="{}">{}</desc>'
         ).format(
             "narrow" if narrow else "wide",
             frame.width,
             frame.height,
-            *(f"{ident}-t", f"{ident}-d", f"{ident}-t", f"{ident}-d"),
+            *(f"{ident}-t", f"{ident}-d", f"{ident}-t"),
+            _TITLES[against],
+            f"{ident}-d",
             described,
         ),
-        *_axes(frame, drawn),
-        _steps(frame, candidates),
+        *_axes(frame, against),
+        _steps(frame, candidates, against),
         *_pins(frame, drawn),
         Markup("</svg>"),
     ]
     return Markup("").join(parts)
 
 
-def _frame(drawn: Sequence[tuple[int, float, Candidate]], narrow: bool) -> _Frame:
+def _figure(value: float, against: Against) -> str:
+    return size(int(value)) if against is Against.BYTES else f"{value:.2f} times the baseline's speed"
+
+
+def _frame(drawn: Sequence[tuple[float, float, Candidate]], against: Against, narrow: bool) -> _Frame:
     rooms = [0.0, *(room for _, room, _ in drawn)]
     judged = [candidate.judgement for _, _, candidate in drawn if candidate.judgement]
     margin = max(each.worst.margin for each in judged if each.worst)
     low, high = max(min(rooms), -DEEPEST * margin), max(rooms)
     air = 0.1 * (high - low or 0.01)
     width, height, left, right = (350, 380, 42, 340) if narrow else (1040, 440, 64, 1024)
+    baseline = float(max(each.baseline_weight_bytes for each in judged)) if against is Against.BYTES else 1.0
+    largest = baseline if against is Against.BYTES else max(baseline, *(value for value, _, _ in drawn))
     return _Frame(
         width=width,
         height=height,
@@ -89,13 +103,14 @@ def _frame(drawn: Sequence[tuple[int, float, Candidate]], narrow: bool) -> _Fram
         right=right,
         top=24,
         bottom=height - 52,
-        most_bytes=1.04 * max(each.baseline_weight_bytes for each in judged),
+        baseline=baseline,
+        most=1.04 * largest,
         low=low - air,
         high=high + air,
     )
 
 
-def _axes(frame: _Frame, drawn: Sequence[tuple[int, float, Candidate]]) -> list[Markup]:
+def _axes(frame: _Frame, against: Against) -> list[Markup]:
     zero = frame.y(0)
     parts = [
         Markup('<rect class="beyond" x="{}" y="{}" width="{}" height="{}"/>').format(
@@ -120,9 +135,10 @@ def _axes(frame: _Frame, drawn: Sequence[tuple[int, float, Candidate]]) -> list[
             frame.left, frame.right, number(zero), number(zero)
         )
     )
-    before = max(c.judgement.baseline_weight_bytes for _, _, c in drawn if c.judgement)
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = number(frame.x(share * before))
+    most = frame.most / frame.baseline
+    step = next(s for s in (0.25, 0.5, 1.0, 2.0, 5.0, most) if most / s <= 8)
+    for share in (index * step for index in range(int(most / step) + 1)):
+        x = number(frame.x(share * frame.baseline))
         kind = "zero" if share == 1 else "grid"
         parts.append(
             Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(kind, x, x, frame.top, frame.bottom)
@@ -130,10 +146,11 @@ def _axes(frame: _Frame, drawn: Sequence[tuple[int, float, Candidate]]) -> list[
         text = f"{100 * share:g}"
         parts.append(Markup('<text class="tick" x="{}" y="{}">{}</text>').format(x, frame.bottom + 17, text))
     middle = number((frame.left + frame.right) / 2)
+    caption = f"weights, % of {size(int(frame.baseline))} (the baseline)"
+    if against is Against.SPEED:
+        caption = "requests a second within the service level, % of the baseline's"
     parts += [
-        Markup('<text class="tick" x="{}" y="{}">weights, % of {} (the baseline)</text>').format(
-            middle, frame.bottom + 38, size(before)
-        ),
+        Markup('<text class="tick" x="{}" y="{}">{}</text>').format(middle, frame.bottom + 38, caption),
         Markup('<text class="dir" x="{}" y="14">↑ headroom to the margin, percentage points</text>').format(
             4 if frame.width < 500 else frame.left
         ),
@@ -141,20 +158,21 @@ def _axes(frame: _Frame, drawn: Sequence[tuple[int, float, Candidate]]) -> list[
     return parts
 
 
-def _steps(frame: _Frame, candidates: Sequence[Candidate]) -> Markup:
-    """The best headroom that is to be had for so many bytes."""
+def _steps(frame: _Frame, candidates: Sequence[Candidate], against: Against) -> Markup:
+    """The best headroom that is to be had for so many bytes, or at such a speed."""
     path = ""
-    for count, room, _ in front(candidates):
-        x, y = number(frame.x(count)), number(frame.y(room))
+    for value, room, _ in front(candidates, against):
+        x, y = number(frame.x(value)), number(frame.y(room))
         path += f"H{x}V{y}" if path else f"M{x} {frame.bottom}V{y}"
-    return Markup('<path class="front" d="{}H{}"/>').format(path, frame.right)
+    end = frame.right if against is Against.BYTES else frame.left
+    return Markup('<path class="front" d="{}H{}"/>').format(path, end)
 
 
-def _pins(frame: _Frame, drawn: Sequence[tuple[int, float, Candidate]]) -> list[Markup]:
+def _pins(frame: _Frame, drawn: Sequence[tuple[float, float, Candidate]]) -> list[Markup]:
     """Markers and their labels, which give way to one another downwards, or upwards at the bottom."""
     parts, taken = [], [float("-inf")]
-    for count, room, candidate in sorted(drawn, key=lambda pin: (-pin[1], pin[0])):
-        x, y = frame.x(count), frame.y(room)
+    for value, room, candidate in sorted(drawn, key=lambda pin: (-pin[1], pin[0])):
+        x, y = frame.x(value), frame.y(room)
         verdict = candidate.verdict.value.lower() if candidate.verdict else "plain"
         label_y = max(y, taken[-1] + LINE)
         taken.append(label_y)

@@ -35,6 +35,21 @@ def saved(candidate: Candidate, judged: Judgement) -> str:
     return f"{100 * (size / judged.baseline_weight_bytes - 1):+.1f}"
 
 
+def made_in(judged: Judgement | None) -> str:
+    """How long quantizing took: ``83 s``."""
+    return "" if judged is None or judged.quantize_s is None else f"{judged.quantize_s:.0f} s"
+
+
+def drift(judged: Judgement | None) -> str:
+    """Mean divergence of next tokens, nats: ``0.0106``."""
+    return "" if judged is None or judged.drift is None else f"{judged.drift:.4f}"
+
+
+def speed(judged: Judgement | None) -> str:
+    """Speed as a share of the baseline's: ``1.31``."""
+    return "" if judged is None or judged.speed is None else f"{judged.speed:.2f}"
+
+
 def notes(record: LadderRecord) -> list[str]:
     """What a reader must know beside the table, in the order of its weight."""
     lines = [line for candidate in record.candidates if (line := _note(candidate))]

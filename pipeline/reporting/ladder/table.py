@@ -35,6 +35,7 @@ def ladder_view(record: LadderRecord, page: Path, mlflow_run: str | None, notes:
             "percentage points; b: outcomes passed -> failed, c: failed -> passed, over the gating metrics",
             style="dim",
         ),
+        *_cost(record),
         *section("To bear in mind", [*phrases.notes(record), *notes]),
         *section("Next step", [phrases.next_step(record)]),
         Text(),
@@ -77,6 +78,29 @@ def _cells(candidate: Candidate) -> list[Text]:
     return [*(Text(words.visible(cell)) for cell in cells), state]
 
 
+def _cost(record: LadderRecord) -> list[RenderableType]:
+    """What candidates took to make, how far they drift and how fast they are, as far as it was measured."""
+    titles = {"made in": phrases.made_in, "drift": phrases.drift, "speed": phrases.speed}
+    told = {
+        title: [text(candidate.judgement) for candidate in record.candidates]
+        for title, text in titles.items()
+        if any(text(judged) for judged in record.judgements)
+    }
+    if not told:
+        return []
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("candidate", no_wrap=True, overflow="ellipsis", max_width=40)
+    for title in told:
+        table.add_column(title, justify="right", no_wrap=True)
+    for candidate, *cells in zip(record.candidates, *told.values(), strict=True):
+        if any(cells):
+            table.add_row(words.visible(candidate.recipe), *cells)
+    legend = "drift: mean divergence of next tokens, nats"
+    if _loaded(record):
+        legend += "; speed: requests a second within the service level, the baseline's being 1"
+    return [Text(), table, Text(legend, style="dim")]
+
+
 def ladder_markdown(record: LadderRecord) -> str:
     """The ladder as Markdown: headline, table with a row for the baseline, notes."""
     lines = [
@@ -90,21 +114,31 @@ def ladder_markdown(record: LadderRecord) -> str:
 
 
 def ladder_table(record: LadderRecord) -> list[str]:
-    """The lines of the Markdown table: pass rates of the gating metrics, flips, worst lower limit, verdict, bytes."""
+    """The lines of the Markdown table: bytes, time, drift, pass rates of the gating metrics, flips, limit, verdict."""
     judged = next((each for each in record.judgements if each.replayed), None)
     rows = judged.metrics if judged else ()
     titles = [f"{escape(words.metric_title(row.metric))}, %" for row in rows]
-    head = ["build", "weights", *titles, "worse / better", "lower limit, worst metric (margin)", "verdict"]
+    cost = ["made in", "drift, nats", *(["speed"] if _loaded(record) else [])]
+    head = ["build", "weights", *cost, *titles, "worse / better", "lower limit, worst metric (margin)", "verdict"]
     lines = [_line(head), _line([":--", *["--:"] * (len(head) - 3), ":--", ":--"])]
     if judged:
         rates = [words.percent(row.baseline_rate) for row in rows]
-        lines.append(_line([BASELINE, words.size(judged.baseline_weight_bytes), *rates, "", "", ""]))
-    return [*lines, *(_line(_markdown_cells(candidate, len(titles))) for candidate in record.candidates)]
+        before = ["", "", *(["1.00"] if _loaded(record) else [])]
+        lines.append(_line([BASELINE, words.size(judged.baseline_weight_bytes), *before, *rates, "", "", ""]))
+    return [
+        *lines,
+        *(_line(_markdown_cells(candidate, len(titles), _loaded(record))) for candidate in record.candidates),
+    ]
 
 
-def _markdown_cells(candidate: Candidate, metrics: int) -> list[str]:
+def _loaded(record: LadderRecord) -> bool:
+    return any(judged.speed is not None for judged in record.judgements)
+
+
+def _markdown_cells(candidate: Candidate, metrics: int, loaded: bool) -> list[str]:
     judged = candidate.judgement
     cells = [escape(candidate.recipe), words.size(candidate.weight_bytes)]
+    cells += [phrases.made_in(judged), phrases.drift(judged), *([phrases.speed(judged)] if loaded else [])]
     if judged is None or not judged.replayed:
         return [*cells, *[""] * (metrics + 2), _verdict(candidate)]
     rates = [words.percent(row.candidate_rate) for row in judged.metrics]

@@ -33,7 +33,14 @@ RATES = {
 
 
 def judged(
-    verdict: Verdict, size: int, lower: float, *, flips: tuple[int, int] = (3, 2), turns: int = 340, run: str = "a-run"
+    verdict: Verdict,
+    size: int,
+    lower: float,
+    *,
+    flips: tuple[int, int] = (3, 2),
+    turns: int = 340,
+    run: str = "a-run",
+    speed: float | None = None,
 ) -> Judgement:
     """A gate run whose worst metric, the right tool call, has that lower limit; the margin is 6 points."""
     rows = [
@@ -61,6 +68,8 @@ def judged(
         candidate_weight_bytes=size,
         speed_representative=False,
         quantize_s=83.4,
+        drift=0.01064,
+        speed=speed,
         run=run,
         mlflow_run="0123456789abcdef0123456789abcdef",
     )
@@ -123,6 +132,16 @@ def samples() -> dict[str, LadderRecord]:
         "chosen": record([FP8, INT8, GPTQ, AWQ, RTN, BLOCK], "int4-gptq"),
         "some": record([FP8, GPTQ, MIXED], "int4-gptq", all=False, command="quant-gate ladder demo"),
         "none": record([INT8, AWQ, RTN, BLOCK], None, Verdict.INCONCLUSIVE),
+        "loaded": record(
+            [
+                candidate("fp8-dynamic", Verdict.ACCEPT, 163_204_712, -0.021, speed=1.42),
+                candidate("int8-w8a8", Verdict.ACCEPT, 163_310_080, -0.030, speed=1.1),
+                candidate("int4-awq", Verdict.REJECT, 114_030_912, -0.113, flips=(27, 9), speed=0.9),
+                BLOCK,
+            ],
+            "fp8-dynamic",
+            command="quant-gate ladder demo --load --all",
+        ),
         "broken": record([BLOCK], None, Verdict.INVALID),
         "confirmed": record(
             [

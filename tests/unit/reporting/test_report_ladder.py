@@ -15,7 +15,7 @@ from rich.console import Console
 from test_report_html import HOSTILE, Page
 
 from pipeline.errors import Verdict
-from pipeline.reporting.ladder.facts import Candidate, LadderRecord, State, cheapest, front, is_cheaper
+from pipeline.reporting.ladder.facts import Against, Candidate, LadderRecord, State, cheapest, front, is_cheaper
 from pipeline.reporting.ladder.page import render
 from pipeline.reporting.ladder.pareto import pareto
 from pipeline.reporting.ladder.phrases import headline, next_step, notes
@@ -52,7 +52,16 @@ def test_the_front_holds_what_no_other_beats_on_both_axes() -> None:
     c = candidate("c", Verdict.ACCEPT, 200, -0.02)  # larger, no better
     d = candidate("d", Verdict.REJECT, 300, -0.01)
     e = candidate("e", Verdict.INVALID, 50, 0.0)  # no basis
-    assert [each.recipe for _, _, each in front([d, c, b, a, e])] == ["b", "d"]
+    assert [each.recipe for _, _, each in front([d, c, b, a, e], Against.BYTES)] == ["b", "d"]
+
+
+def test_the_front_by_speed_begins_with_the_fastest() -> None:
+    slow = candidate("slow", Verdict.ACCEPT, 100, -0.01, speed=0.9)
+    fast = candidate("fast", Verdict.ACCEPT, 200, -0.03, speed=1.5)
+    beaten = candidate("beaten", Verdict.ACCEPT, 100, -0.04, speed=1.2)
+    unmeasured = candidate("unmeasured", Verdict.ACCEPT, 50, 0.0)
+    found = front([slow, beaten, unmeasured, fast], Against.SPEED)
+    assert [(speed, each.recipe) for speed, _, each in found] == [(1.5, "fast"), (0.9, "slow")]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +145,18 @@ def test_labels_do_not_cover_one_another(narrow: bool) -> None:
     assert min(b - a for a, b in pairwise(heights)) >= 14
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_speed_lies_in_proportion_to_the_baselines(narrow: bool) -> None:
+    svg = pareto(SAMPLES["loaded"].candidates, Against.SPEED, ident="p", narrow=narrow)
+    assert svg is not None
+    root = ET.fromstring(svg)
+    left = min(float(line.attrib["x1"]) for line in root.iter(f"{NS}line"))
+    baseline, (fast, _) = _line(root, "zero", "x1"), _place(root, "fp8-dynamic")
+    assert (fast - left) / (baseline - left) == pytest.approx(1.42, abs=0.01)
+    assert len(list(root.iter(f"{NS}g"))) == 3  # the fourth was not measured
+    assert pareto(SAMPLES["chosen"].candidates, Against.SPEED, ident="p", narrow=narrow) is None
+
+
 def test_candidates_without_figures_are_not_drawn() -> None:
     invalid = candidate("odd", Verdict.INVALID, 100, 0.0)
     assert pareto([BLOCK, MIXED, invalid], ident="p", narrow=False) is None
@@ -169,17 +190,25 @@ def test_no_text_can_become_markup(text: str) -> None:
     page = Page(render(ladder))
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
     rows = [line for line in ladder_table(ladder) if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {11}
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {13}
     assert len(rows) == len(ladder_table(ladder)) == 5
 
 
 def test_the_table_gives_both_sides_and_every_candidate() -> None:
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in ladder_table(SAMPLES["some"])]
-    assert lines[0][:3] == ["build", "weights", "Follows the policy, %"]
-    assert lines[2] == ["BF16", "269.1 MB", "91.0", "88.0", "86.0", "93.0", "99.0", "", "", ""]
+    assert lines[0][:5] == ["build", "weights", "made in", "drift, nats", "Follows the policy, %"]
+    assert lines[2] == ["BF16", "269.1 MB", "", "", "91.0", "88.0", "86.0", "93.0", "99.0", "", "", ""]
     limit = "-2.10, Makes the right tool call (-6.00)"
-    assert lines[3] == [*("fp8-dynamic", "163.2 MB", "91.0", "87.7", "86.0", "93.0", "99.0", "3 / 2", limit, "ACCEPT")]
-    assert lines[5] == ["int4-mixed", "121.0 MB", *[""] * 7, "skipped"]
+    rates = ["91.0", "87.7", "86.0", "93.0", "99.0"]
+    assert lines[3] == ["fp8-dynamic", "163.2 MB", "83 s", "0.0106", *rates, "3 / 2", limit, "ACCEPT"]
+    assert lines[5] == ["int4-mixed", "121.0 MB", *[""] * 9, "skipped"]
+
+
+def test_speed_is_told_where_load_was_put() -> None:
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in ladder_table(SAMPLES["loaded"])]
+    assert [line[4] for line in lines if len(line) > 4] == ["speed", "--:", "1.00", "1.42", "1.10", "0.90", ""]
+    assert "Quality against speed" in render(SAMPLES["loaded"])
+    assert "Quality against speed" not in render(SAMPLES["chosen"])
 
 
 def test_the_error_of_the_choice_is_told_by_its_rule() -> None:
