@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -388,7 +389,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
-        app(prog_name="quant-gate")
+        _command()(prog_name="quant-gate")
     except GateError as error:
         sys.exit(_complain(error))
     except SystemExit as ending:
@@ -400,6 +401,12 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
         _console(stderr=True).print(Text(scrubbed("".join(traceback.format_exception(error)))), soft_wrap=True)
         sys.exit(GateError.exit_code)
+
+
+@functools.cache
+def _command() -> Any:
+    """The commands, put together once; ``app()`` does so at every call."""
+    return typer.main.get_command(app)
 
 
 def _open_standard_streams() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 import evaluators
 from pipeline.errors import RecipeError, SettingsError
 from pipeline.secrets import find_secret
+from pipeline.yaml_nodes import values
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT_ROOT / "configs"
@@ -369,8 +370,8 @@ def _load(path: Path, model: type[SettingsT]) -> tuple[SettingsT, yaml.Node | No
         raise SettingsError(f"{path}: cannot read: {error}", "Check the path and the file's permissions.") from error
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data: Any = yaml.safe_load(text)
         twice = [f"{path}:{key.start_mark.line + 1}: {key.value}: given twice" for key in _repeated(node)]
+        data = values(node)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # an impossible date is a ValueError
         raise SettingsError(f"{path}: not valid YAML: {error}", "Mend the syntax at the place named.") from error
     if twice:

@@ -14,6 +14,7 @@ from evaluators.policy import validate_rule
 from evaluators.turn import Policy, PolicyRule
 from pipeline.golden.complaints import Complaint, field_path
 from pipeline.golden.schemas import faults, schema_validator, toolbox
+from pipeline.yaml_nodes import values
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,8 @@ def _read_policy(path: Path, shown: str, complaints: list[Complaint]) -> Policy 
         return None
     front, body = "\n".join(lines[1 : ends[1]]), "\n".join(lines[ends[1] + 1 :]).strip()
     try:
-        data = yaml.safe_load(front)
         node = yaml.compose(front, Loader=yaml.SafeLoader)
+        data = values(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         complain(line, "", f"front matter is not valid YAML: {error.problem}")

@@ -262,3 +262,14 @@ def test_names_and_paths() -> None:
 def test_settings_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_gate().alpha = 0.1  # type: ignore[misc]
+
+
+def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:
+    path = tmp_path / "gate.yaml"
+    path.write_text(
+        "metrics:\n  policy_adherence: &usual {gating: true, margin: 0.03, floor: 0.7}\n"
+        "  tool_call_valid:\n    <<: *usual\n    margin: 0.05\n",
+        encoding="utf-8",
+    )
+    merged = load_settings(path, GateSettings).metrics["tool_call_valid"]
+    assert (merged.gating, merged.margin, merged.floor) == (True, 0.05, 0.7)
