@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from gate_fakes import DEAD_SERVER, Answer, FakeMachine, always, write_golden, write_policy
+from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.digests import digest_of
@@ -443,6 +444,19 @@ def test_the_command_shows_the_table_and_ends_with_the_ladders_code(
     again = next(line for line in done.out.splitlines() if line.startswith("Again"))
     assert shlex.split(again)[1:] == done.line
     assert "replay" in done.err and "replay" not in done.out
+
+
+def test_load_is_put_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Request] = []
+
+    def stop(request: Request, *rest: object, **named: object) -> None:
+        given.append(request)
+        raise SettingsError("seen", "")
+
+    monkeypatch.setattr(cli, "climb", stop)
+    for words in (["ladder", "demo", "--load"], ["ladder", "demo"]):
+        CliRunner().invoke(cli.app, words)
+    assert [(request.load, "--load" in request.command) for request in given] == [(True, True), (False, False)]
 
 
 def test_markdown_is_the_table_and_nothing_else(end: End) -> None:
