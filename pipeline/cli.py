@@ -156,11 +156,14 @@ def ladder_command(
     measure_all: Annotated[
         bool, typer.Option("--all", help="Measure candidates as well that could not be chosen any more.")
     ] = False,
+    load: Annotated[
+        bool, typer.Option("--load", help="Put load on every candidate and the baseline as well: docs/load.md.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table alone, as Markdown.")] = False,
 ) -> None:
     """Gate several recipes against one baseline and choose the smallest that passes; docs/ladder.md has the rules."""
     with _no_exit():
-        request = Request(model, golden=golden, serving=serving, policy=policy, calibration=calibration)
+        request = Request(model, golden=golden, serving=serving, policy=policy, calibration=calibration, load=load)
         with LiveProgress(_console(stderr=True)) as progress:
             result = climb(request, ladder or default_ladder(model), Store(), progress, measure_all=measure_all)
         if markdown:
