@@ -5,6 +5,7 @@ Drawn by hand like the other plots: the page may load nothing. A side is told by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,16 +28,27 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 500, 26, 250
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    most_x: float
-    most_y: float
+    """Ticks of both axes; the last one is the end of its axis."""
+
+    ticks_x: Sequence[float]
+    ticks_y: Sequence[float]
 
     def x(self, value: float) -> float:
         """Horizontal position."""
-        return _LEFT + value / self.most_x * (_RIGHT - _LEFT)
+        return _LEFT + value / self.ticks_x[-1] * (_RIGHT - _LEFT)
 
     def y(self, value: float) -> float:
         """Vertical position."""
-        return _BOTTOM - value / self.most_y * (_BOTTOM - _TOP)
+        return _BOTTOM - value / self.ticks_y[-1] * (_BOTTOM - _TOP)
+
+
+def ticks(most: float) -> list[float]:
+    """Round numbers from 0 to ``most`` or just beyond, four to eight steps apart."""
+    if most <= 0:
+        return [0.0, 1.0]
+    size = 10.0 ** math.floor(math.log10(most / 4))
+    step = max(factor * size for factor in (1, 2, 2.5, 5) if factor * size <= most / 4)
+    return [step * number for number in range(math.ceil(most / step) + 1)]
 
 
 def load_curves(load: Mapping[str, Any], ident: str = "load") -> Markup:
@@ -52,8 +64,8 @@ def _panel(points: Sequence[Mapping[str, Any]], figure: str, limit: float, title
     # A limit far above everything would flatten the curves; it is then named instead of drawn.
     shown = limit <= 2.5 * reach
     frame = _Frame(
-        1.1 * max(point["request_throughput"] for point in points) or 1.0,
-        1.12 * (max(reach, limit) if shown else reach) or 1.0,
+        ticks(1.05 * max(point["request_throughput"] for point in points)),
+        ticks(1.05 * (max(reach, limit) if shown else reach)),
     )
     told = "; ".join(
         f"{point['side']}, {point['users']} users: {point[figure]:.0f} ms at {point['request_throughput']:.3g} a second"
@@ -72,44 +84,47 @@ def _panel(points: Sequence[Mapping[str, Any]], figure: str, limit: float, title
         y = number(frame.y(limit))
         parts.append(Markup('<line class="margin" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(_LEFT, _RIGHT, y))
         parts.append(
-            Markup('<text class="tick" x="{}" y="{}" style="text-anchor:end">service level {:g} ms</text>').format(
-                _RIGHT, number(frame.y(limit) - 4), limit
+            Markup('<text class="tick" x="{}" y="{}" style="text-anchor:start">service level {:,.0f} ms</text>').format(
+                _LEFT + 6, number(frame.y(limit) - 4), limit
             )
         )
     else:
         parts.append(
             Markup(
-                '<text class="tick" x="{}" y="14" style="text-anchor:end">service level {:g} ms, above</text>'
+                '<text class="tick" x="{}" y="14" style="text-anchor:end">service level {:,.0f} ms, above</text>'
             ).format(_RIGHT, limit)
         )
+    curves = {side: sorted((p for p in points if p["side"] == side), key=lambda p: p["users"]) for side in SIDES}
+    upper = max(SIDES, key=lambda side: curves[side][-1][figure])
     for side, kind in SIDES.items():
-        parts += _curve(frame, [point for point in points if point["side"] == side], figure, kind, side)
+        parts += _curve(frame, curves[side], figure, kind, side, above=side == upper)
     parts.append(Markup("</svg>"))
     return Markup("").join(parts)
 
 
 def _axes(frame: _Frame) -> list[Markup]:
     parts = []
-    for part in range(5):
-        x, y = frame.most_x * part / 4, frame.most_y * part / 4
+    for value in frame.ticks_y:
+        y = number(frame.y(value))
+        parts.append(Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(_LEFT, _RIGHT, y))
         parts.append(
-            Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(_LEFT, _RIGHT, number(frame.y(y)))
-        )
-        parts.append(
-            Markup('<text class="tick" x="{}" y="{}" style="text-anchor:end">{:,.0f}</text>').format(
-                _LEFT - 6, number(frame.y(y) + 4), y
+            Markup('<text class="tick" x="{}" y="{}" style="text-anchor:end">{:,.6g}</text>').format(
+                _LEFT - 6, number(frame.y(value) + 4), value
             )
         )
+    for value in frame.ticks_x:
         parts.append(
-            Markup('<text class="tick" x="{}" y="{}">{:.3g}</text>').format(number(frame.x(x)), _BOTTOM + 16, x)
+            Markup('<text class="tick" x="{}" y="{}">{:.3g}</text>').format(number(frame.x(value)), _BOTTOM + 16, value)
         )
     middle = number((_LEFT + _RIGHT) / 2)
     parts.append(Markup('<text class="tick" x="{}" y="{}">requests a second</text>').format(middle, _BOTTOM + 34))
     return parts
 
 
-def _curve(frame: _Frame, points: Sequence[Mapping[str, Any]], figure: str, kind: str, side: str) -> list[Markup]:
-    ordered = sorted(points, key=lambda point: point["users"])
+def _curve(
+    frame: _Frame, ordered: Sequence[Mapping[str, Any]], figure: str, kind: str, side: str, *, above: bool
+) -> list[Markup]:
+    """One side's curve, its name ``above`` the last point or below it, where the other's is not."""
     places = [(frame.x(point["request_throughput"]), frame.y(point[figure])) for point in ordered]
     path = " ".join(f"{number(x)},{number(y)}" for x, y in places)
     parts = [
@@ -128,10 +143,10 @@ def _curve(frame: _Frame, points: Sequence[Mapping[str, Any]], figure: str, kind
             Markup('<text class="note" x="{}" y="{}">{}</text>').format(number(x + 8), number(y - 6), point["users"])
         )
     x, y = places[-1]
-    above = -18 if side == "candidate" else 18
+    place = (x - 10, y - 8, "end") if above else (min(x + 10, _WIDTH - 70), y + 16, "start")
     parts.append(
-        Markup('<text class="label" x="{}" y="{}" style="text-anchor:end">{}</text>').format(
-            number(x - 10), number(y + above), side
+        Markup('<text class="label" x="{}" y="{}" style="text-anchor:{}">{}</text>').format(
+            number(place[0]), number(place[1]), place[2], side
         )
     )
     parts.append(Markup("</g>"))

@@ -14,17 +14,9 @@ _FIGURES = (
     *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "itl_p99_ms", "e2el_p95_ms"),
     *("request_throughput", "output_throughput", "goodput"),
 )
-SERVER_HEAD = (
-    "side",
-    "users",
-    "waiting",
-    "running",
-    "KV use %",
-    "queue s",
-    "preemptions",
-    "prefix hits %",
-    "warm TTFT p95",
-)
+SERVER_HEAD = ("side", "users", "waiting", "running", "KV use %", "queue s", "preemptions", "prefix hits %")
+LENGTHS = ("short", "medium", "long")
+TTFT_HEAD = ("side", "users", *LENGTHS, "all", "all, warm")
 
 
 def rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -41,7 +33,6 @@ def _figure(value: float) -> str:
 
 def server_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     """What the servers told of every level, as text under :data:`SERVER_HEAD`."""
-    warm = {(point["side"], point["users"]): point for point in _of(load, "warm")}
     for point in _of(load, "cold"):
         told = point["server"]
         yield (
@@ -53,8 +44,24 @@ def server_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             f"{told['mean_queue_s']:.3g}",
             f"{told['preemptions']:.0f}",
             f"{100 * told['prefix_cache_hit_rate']:.0f}",
-            f"{warm[point['side'], point['users']]['ttft_p95_ms']:.0f}",
         )
+
+
+def ttft_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """TTFT at p95 by the length of prompts and, for all, with a warm prefix cache, as text under :data:`TTFT_HEAD`."""
+    warm = {(point["side"], point["users"]): point["ttft_p95_ms"] for point in _of(load, "warm")}
+    for point in _of(load, "cold"):
+        by_length = point["ttft_p95_ms_by_length"]
+        lengths = (_figure(by_length[name]) if name in by_length else "-" for name in LENGTHS)
+        at = point["side"], point["users"]
+        yield (at[0], str(at[1]), *lengths, _figure(point["ttft_p95_ms"]), _figure(warm[at]))
+
+
+def tables(load: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Every table with its title and its head."""
+    yield "Under load, prefix cache empty at the start (ms)", HEAD, list(rows(load))
+    yield "TTFT p95 by the length of the prompt (ms)", TTFT_HEAD, list(ttft_rows(load))
+    yield "The servers", SERVER_HEAD, list(server_rows(load))
 
 
 def notes(load: Mapping[str, Any]) -> list[str]:
@@ -84,16 +91,13 @@ def _users(number: int) -> str:
 
 def load_view(load: Mapping[str, Any], gains: Sequence[str]) -> RenderableType:
     """Tables, notes, and what each resource gains."""
-    return Group(
-        _table("Under load, prefix cache empty at the start (ms)", HEAD, rows(load)),
-        Text(),
-        _table("The servers", SERVER_HEAD, server_rows(load)),
-        Text(),
-        *(Text(line) for line in (*notes(load), *gains)),
-    )
+    shown: list[RenderableType] = []
+    for title, head, lines in tables(load):
+        shown += [_table(title, head, lines), Text()]
+    return Group(*shown, *(Text(line) for line in (*notes(load), *gains)))
 
 
-def _table(title: str, head: Sequence[str], lines: Iterator[tuple[str, ...]]) -> Table:
+def _table(title: str, head: Sequence[str], lines: Sequence[tuple[str, ...]]) -> Table:
     table = Table(
         box=None, padding=(0, 1, 0, 0), header_style="bold", pad_edge=False, title=title, title_justify="left"
     )

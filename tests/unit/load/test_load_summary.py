@@ -6,8 +6,8 @@ import pytest
 from load_samples import SETTINGS, run, whole_sweep
 
 from pipeline.load import summary
-from pipeline.reporting.curves import load_curves
-from pipeline.reporting.load import notes, rows, server_rows
+from pipeline.reporting.curves import load_curves, ticks
+from pipeline.reporting.load import SERVER_HEAD, notes, rows, server_rows, ttft_rows
 from pipeline.settings import BenefitPolicy
 from pipeline.statistics.benefit import benefit_reasons, resource_results
 from pipeline.statistics.facts import Benefit, ResourceState
@@ -67,6 +67,15 @@ def test_curves_hold_medians_and_ranges_of_the_repeats() -> None:
     assert summary.noise(runs)["ttft_p95_ms"] == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize(
+    ("most", "last", "steps"),
+    [(1124, 1250, 5), (13.7, 15, 6), (57, 60, 6), (0.13, 0.15, 6), (8, 8, 4), (100, 100, 4), (0, 1, 1)],
+)
+def test_axes_have_round_numbers(most: float, last: float, steps: int) -> None:
+    found = ticks(most)
+    assert found[0] == 0 and found[-1] == pytest.approx(last) and len(found) == steps + 1
+
+
 def test_the_page_shows_both_sides_and_the_service_level() -> None:
     facts = summary.load_facts(whole_sweep(ttft_p95_ms=90.0), SETTINGS, {"digest": "d"}, representative=False)
     drawn = str(load_curves(facts))
@@ -79,4 +88,6 @@ def test_the_page_shows_both_sides_and_the_service_level() -> None:
         and "count for no verdict" in told
     )
     assert [row[:2] for row in rows(facts)] == [(s, u) for u in ("1", "4") for s in ("baseline", "candidate")]
-    assert all(len(row) == 9 for row in server_rows(facts))
+    assert all(len(row) == len(SERVER_HEAD) for row in server_rows(facts))
+    one_user = list(ttft_rows(facts))[:2]
+    assert one_user == [("baseline", "1", "8", "10", "12", "10", "10"), ("candidate", "1", "8", "10", "12", "90", "90")]
