@@ -72,6 +72,45 @@ def test_shared_hessians_are_llm_compressors(tmp_path: Path) -> None:
     assert found["error"] == "k reads another tensor than in the sample before"
 
 
+PRODUCTS = """
+import torch
+torch.manual_seed(0)
+x, y = torch.randn(2, 60, 70).bfloat16(), torch.randn(2, 70, 80).bfloat16()
+exact = {
+    "matmul": x.double() @ y.double(),
+    "linear": x.double() @ y[0].double() + 1,
+    "attention": torch.softmax(x.double() @ x.double().transpose(1, 2) / 70**0.5, -1) @ x.double(),
+}
+import bf16_products
+torch.ops.mkldnn._is_mkldnn_bf16_supported = lambda: False
+bf16_products.multiply_in_float32()
+ours = {
+    "matmul": torch.matmul(x, y),
+    "linear": torch.nn.functional.linear(x, y[0].T, torch.ones(80).bfloat16()),
+    "attention": torch.nn.functional.scaled_dot_product_attention(x, x, x),
+}
+found["worst"] = {name: float(((ours[name].double() - e) / e).abs().max()) for name, e in exact.items()}
+found["dtypes"] = [str(each.dtype) for each in ours.values()]
+wide = []
+plain = bf16_products._matmul
+bf16_products._matmul = lambda a, b: wide.append(str(a.dtype)) or plain(a, b)
+from transformers import LlamaConfig, LlamaForCausalLM
+config = LlamaConfig(vocab_size=16, hidden_size=32, intermediate_size=32, num_hidden_layers=2,
+    num_attention_heads=2, attn_implementation="eager")
+LlamaForCausalLM(config).bfloat16()(torch.tensor([[1, 2, 3]]))
+found["in attention"] = wide
+"""
+
+
+def test_bf16_products_by_way_of_float32_are_rounded_once(tmp_path: Path) -> None:
+    found = computed("quantize", PRODUCTS, tmp_path)
+    # BF16 keeps 8 bits: rounded to nearest, an exact product moves by at most 2^-9 of the next power of two, and sums
+    # in float32 add a hundredth of that.
+    assert all(worst < 1.01 * 2**-8 for worst in found["worst"].values()), found["worst"]
+    assert found["dtypes"] == ["torch.bfloat16"] * 3
+    assert found["in attention"] == ["torch.float32"] * 4  # two products a layer
+
+
 SEARCH = """
 import torch
 from sampled_awq import FirstSamples
