@@ -57,6 +57,25 @@ def params_of(decision: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
+_LOAD_FIGURES = (
+    *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "tpot_p95_ms", "e2el_p95_ms"),
+    *("request_throughput", "output_throughput", "goodput"),
+)
+
+
+def figures_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Every figure of some metrics, as a decision record has them."""
+    figures: dict[str, float | None] = {}
+    for row in rows:
+        metric = _name(row["metric"])
+        figures |= {f"{figure}/{metric}": _in_percent(row.get(field)) for figure, field in _SHARES.items()}
+        figures |= {f"{figure}/{metric}": row.get(field) for figure, field in _COUNTS.items()}
+        if noise := row.get("noise"):
+            figures[f"noise_flip_rate/{metric}"] = _in_percent(noise["flip_rate"])
+            figures[f"excess_flips/{metric}"] = noise["excess_flips"]
+    return figures
+
+
 def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     """Every figure of the decision: ``<figure>/<metric>``, and ``slice.<slice>.<figure>/<metric>``.
 
@@ -89,14 +108,24 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
         metrics[f"gate/findings.{severity}"] = severities.count(severity)
     for row in decision.get("resources", ()):
         metrics |= {f"resource.{figure}/{_name(row['name'])}": row[figure] for figure in ("change", "lower", "upper")}
-    for point in (decision.get("load") or {}).get("curves", ()):
-        # By side and level: in one section of charts the levels of both sides stand side by side.
-        where = f"{point['side']}.{point['phase']}.{point['users']:03}_users"
-        figures = ("ttft_p95_ms", "itl_p95_ms", "e2el_p95_ms", "request_throughput", "goodput")
-        metrics |= {f"load.{figure}/{where}": point[figure] for figure in figures}
     if all(sizes):
         metrics["gate/weight_ratio"] = sizes[1] / sizes[0]
     return metrics
+
+
+def load_series(load: Mapping[str, Any]) -> list[tuple[str, float, int]]:
+    """The curves of a load test as metrics with steps: ``load.<figure>/<side>``, a step for each number of users.
+
+    With the service level beside them. The UI draws them over users (steps), or one metric over another.
+    """
+    series = []
+    for point in load["curves"]:
+        where = point["side"] if point["phase"] == "cold" else f"{point['side']}.{point['phase']}"
+        series += [(f"load.{figure}/{where}", float(point[figure]), int(point["users"])) for figure in _LOAD_FIGURES]
+    for kind, limit in load["slo"].items():
+        figure = f"load.{kind.removesuffix('_ms')}_p95_ms/service_level"
+        series += [(figure, float(limit), users) for users in sorted({int(p["users"]) for p in load["curves"]})]
+    return series
 
 
 def tags_of(decision: Mapping[str, Any]) -> dict[str, Any]:

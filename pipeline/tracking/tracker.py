@@ -17,7 +17,7 @@ from typing import Any
 from pipeline.errors import GateError, Interrupted
 from pipeline.secrets import scrubbed
 from pipeline.store import STAGE_FILE, StageOutput
-from pipeline.tracking.facts import clipped, description, flip_table, metrics_of, params_of, tags_of
+from pipeline.tracking.facts import clipped, description, flip_table, load_series, metrics_of, params_of, tags_of
 from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
 from pipeline.tracking.traces import TurnTrace, log_traces
 
@@ -25,6 +25,9 @@ FINISH_S = 120.0
 """Seconds that the end of a run waits for what is still to be written (importing mlflow alone takes 5 to 40)."""
 FINISH_KILLED_S = 10.0
 """The same for an interrupted run, whose user wants to be gone, and after a failure."""
+
+_MOST, _MOST_METRICS = 100, 1000
+"""Parameters, tags and metrics that MLflow takes in one request."""
 
 
 @dataclass
@@ -118,6 +121,11 @@ class Tracker:
         """Log figures and tags of this run, for one that is no gate and so has no decision record."""
         self._log(self._run, metrics=metrics, tags=tags)
 
+    def load(self, load: Mapping[str, Any]) -> None:
+        """Log the curves of a load test, a step for each number of users."""
+        now = int(time.time() * 1000)
+        self._post(lambda: self._log_metrics(self._run, load_series(load), now))
+
     def adopt(self, run_id: str) -> None:
         """Have another run, which has its own tracker, nested below this one."""
         self._post(lambda: self._client.set_tag(run_id, "mlflow.parentRunId", self._run.id))
@@ -158,6 +166,8 @@ class Tracker:
         """
         flips = [path for path in files if path.name == "flips.jsonl"]
         self._post(lambda: self._log_decision(decision, flips, traces))
+        if decision.get("load"):
+            self.load(decision["load"])
         self._upload(self._run, files, "")
         if traces:
             self._post(lambda: log_traces(self.uri, self._experiment_id, self._run.id, traces))
@@ -252,23 +262,28 @@ class Tracker:
         tags: Mapping[str, Any],
         now: int,
     ) -> None:
-        from mlflow.entities import Metric, Param, RunTag
+        from mlflow.entities import Param, RunTag
 
         new = {name: value for name, value in params.items() if name not in run.params and value is not None}
         run.params |= set(new)
         some_params = [Param(name, clipped(_text(value), 6000)) for name, value in new.items()]
         some_tags = [RunTag(name, clipped(_text(value), 8000)) for name, value in tags.items()]
-        some_metrics = [
-            Metric(name, round(float(value), 6), now, 0)  # the UI shows every digit there is
-            for name, value in metrics.items()
-            if value is not None and math.isfinite(value)
-        ]
-        # MLflow takes at most 100 params, 100 tags and 1000 metrics in one request
-        for first in range(0, max(len(some_params), len(some_tags)), 100):
-            part = slice(first, first + 100)
+        for first in range(0, max(len(some_params), len(some_tags)), _MOST):
+            part = slice(first, first + _MOST)
             self._client.log_batch(run.id, params=some_params[part], tags=some_tags[part], synchronous=True)
-        for first in range(0, len(some_metrics), 1000):
-            self._client.log_batch(run.id, metrics=some_metrics[first : first + 1000], synchronous=True)
+        self._log_metrics(run, [(name, value, 0) for name, value in metrics.items() if value is not None], now)
+
+    def _log_metrics(self, run: _Run, metrics: Sequence[tuple[str, float, int]], now: int) -> None:
+        """Log metrics with their steps."""
+        from mlflow.entities import Metric
+
+        some = [
+            Metric(name, round(float(value), 6), now, step)  # the UI shows every digit there is
+            for name, value, step in metrics
+            if math.isfinite(value)
+        ]
+        for first in range(0, len(some), _MOST_METRICS):
+            self._client.log_batch(run.id, metrics=some[first : first + _MOST_METRICS], synchronous=True)
 
     def _upload(self, run: _Run, paths: Sequence[Path], folder: str) -> None:
         def job() -> None:

@@ -205,6 +205,23 @@ def _runs(uri: str, experiment: str = "quant-gate/demo") -> dict[str, Any]:
     return {run.info.run_name: run for run in client.search_runs([known.experiment_id])}
 
 
+def test_curves_under_load_have_a_step_for_each_number_of_users(uri: str) -> None:
+    figures = {
+        **dict.fromkeys(("ttft_p50_ms", "ttft_p99_ms", "itl_p95_ms", "tpot_p95_ms", "e2el_p95_ms"), 1.0),
+        **dict.fromkeys(("request_throughput", "output_throughput", "goodput"), 1.0),
+    }
+    curves = [
+        {"side": "baseline", "phase": "cold", "users": users, "ttft_p95_ms": p95, **figures}
+        for users, p95 in ((4, 20.0), (1, 10.0))
+    ]
+    tracker = Tracker("quant-gate/demo", "load", uri)
+    tracker.start()
+    tracker.load({"curves": curves, "slo": {"ttft_ms": 1000.0}})
+    assert tracker.finish() is None
+    history = _client(uri).get_metric_history(tracker.run_id, "load.ttft_p95_ms/baseline")
+    assert sorted((point.step, point.value) for point in history) == [(1, 10.0), (4, 20.0)]
+
+
 def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Path) -> None:
     record = tmp_path / "record"
     record.mkdir()
