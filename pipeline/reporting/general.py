@@ -36,7 +36,7 @@ def _line(row: MetricRow) -> str:
     rates = f"{words.percent(row.baseline_rate)} -> {words.percent(row.candidate_rate)} %"
     return (
         f"{row.metric}: {rates} of {row.n:,} items, "
-        f"{words.points(row.difference)} points (at worst {words.limit_points(row.lower, row.margin)}, margin "
+        f"{words.points(row.difference)} points (lower limit {words.limit_points(row.lower, row.margin)}, margin "
         f"{words.points(-row.margin)}; {row.b} lost, {row.c} gained): {verdict}"
         + (f"; {unscorable} answers are missing." if unscorable else ".")
     )

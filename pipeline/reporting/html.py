@@ -7,6 +7,7 @@ content security policy allows none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,8 @@ from pipeline.reporting.record import DecisionRecord, Flip, SliceRow, read_recor
 
 SLICES_DRAWN = 24
 MINUS = "\u2212"
+_NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
+"""The minus of a figure, not the hyphen of a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def page_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["sign"] = lambda text: text.replace("-", MINUS)
+    environment.filters["sign"] = lambda text: _NEGATIVE.sub(MINUS, text)
     environment.filters["arrow"] = lambda text: text.replace("->", "\u2192").replace("(-", f"({MINUS}")
     environment.globals["css"] = Markup(
         (resources.files("pipeline.reporting") / "templates" / "report.css").read_text(encoding="utf-8")

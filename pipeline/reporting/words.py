@@ -182,8 +182,10 @@ def gain_lines(rows: Iterable[ResourceRow]) -> list[str]:
     for row in rows:
         figures = f"{resource_figure(row.name, row.baseline)} -> {resource_figure(row.name, row.candidate)}"
         text = f"{resource_title(row.name)}: {figures}"
-        if row.change is not None:
-            text += f", {percent(abs(row.change))} % {'better' if row.change >= 0 else 'worse'}"
+        if row.change == 0:
+            text += ", unchanged"
+        elif row.change is not None:
+            text += f", {percent(abs(row.change))} % {'better' if row.change > 0 else 'worse'}"
         if row.lower is not None and row.upper is not None and row.lower != row.upper:
             text += f" (between {points(row.lower, 1)} and {points(row.upper, 1)} %)"
         told = [row.state.upper() if row.state in ("worse", "undecided") and row.counted else ""]

@@ -310,3 +310,12 @@ def test_what_a_reply_answers_is_open_and_what_came_before_is_folded() -> None:
     folded, shown = article.split("</details>")
     assert "earlier question" in folded and "earlier answer" in folded
     assert "last question" in shown and "found it" in shown
+
+
+def test_a_hyphen_is_no_minus_and_what_stays_as_it_was_is_not_better() -> None:
+    made = sample(Verdict.ACCEPT)
+    row = {"better": 0.1, "worse": 0.05, "declared": False, "counted": True, "note": "", "lower": 0, "upper": 0}
+    row |= {"name": "kv_tokens", "state": "held", "baseline": [5e4], "candidate": [5e4], "change": 0}
+    page = replace(made, decision=made.decision | {"resources": [row]}).page()
+    assert "KV-cache pool: 50,000 tokens \u2192 50,000 tokens, unchanged." in page
+    assert re.search("<td>\u2212\\d", page)  # figures keep their minus

@@ -36,6 +36,13 @@ def test_equal_sides_are_accepted() -> None:
     assert limits.tango[0] == pytest.approx(-z2 / (400 + z2))
     assert limits.lower == limits.exact[0] == pytest.approx(-(1 - 0.05 ** (1 / 400)))
     assert decision.flips == () and decision.worst == ()
+    assert "m loses at most 0.75 % (margin 3 %)" in decision.reasons[0].text  # the limit, in words
+
+
+def test_a_limit_above_zero_is_told_as_a_gain() -> None:
+    decision = decide(TURNS, make_outcomes(TURNS, lose(*range(0, 400, 25))), make_outcomes(TURNS), POLICY)
+    assert decision.verdict is Verdict.ACCEPT
+    assert decision.metrics[0].limits.lower > 0 and "m gains at least 2." in decision.reasons[0].text
 
 
 @pytest.mark.parametrize(
