@@ -73,8 +73,8 @@ def run(gate: Gate) -> StageOutput:
         with tempfile.TemporaryDirectory(prefix="evidence-", dir=gate.store.root) as folder:
             root = Path(folder)
             _write(gate, root, checkpoints)
-            asked = (TURNS, REQUESTS)  # known to hold none: the gate looks first
-            files = sorted(path for path in root.rglob("*") if path.is_file() and path.name not in asked)
+            seen = (TURNS, REQUESTS, DECISION_FILE, FLIPS_FILE)  # by the gate, and before the decision was kept
+            files = sorted(path for path in root.rglob("*") if path.is_file() and path.name not in seen)
             demand_no_secrets(root, files)
             write_manifest(root, facts(gate))
             pack(root, directory / EVIDENCE_FILE)
