@@ -56,7 +56,7 @@ from pipeline.serving.server import Server
 from pipeline.signoff.commands import register as register_signoff
 from pipeline.stages import inspect
 from pipeline.store import Store
-from pipeline.tracking import tracking_uri, ui_address, ui_command_line, without_password
+from pipeline.tracking import tracking_uri, ui_address, ui_server, without_password
 
 app = typer.Typer(
     help="Release gate for quantized chat models: quantize, serve, replay golden transcripts, accept or reject.\n\n"
@@ -371,7 +371,7 @@ def doctor_command() -> None:
             state = f"{error.message}. {error.remedy}"
         console.print(f"{name:<13} {escape(state)}", highlight=False, soft_wrap=True)
     console.print(f"stage outputs {escape(str(Store().root))}", highlight=False, soft_wrap=True)
-    console.print(f"tracking      {escape(without_password(tracking_uri())[0])}", highlight=False, soft_wrap=True)
+    console.print(f"tracking      {escape(without_password(tracking_uri()))}", highlight=False, soft_wrap=True)
     if not complete:
         raise typer.Exit(EnvironmentMissing.exit_code)
 
@@ -382,8 +382,9 @@ def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 
     _console().print(
         f"Starting MLflow, which takes up to a minute; then open {ui_address(port)}", highlight=False, soft_wrap=True
     )
+    command, settings = ui_server(port)
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it, not an accident
-        raise typer.Exit(subprocess.run(ui_command_line(port), check=False).returncode)
+        raise typer.Exit(subprocess.run(command, env=os.environ | settings, check=False).returncode)
 
 
 def main() -> None:

@@ -22,9 +22,11 @@ from pipeline.bundle.gathering import checkpoint_digest
 from pipeline.bundle.layout import ATTESTATIONS, GOLDEN, REPLAYS, TURNS, Difference, read_json
 from pipeline.bundle.turns import read_golden, read_turns
 from pipeline.bundle.verifying import Verification, opened, verify
+from pipeline.digests import digest_of
 from pipeline.errors import RecordError, SignoffError, UsageError, Verdict
 from pipeline.evidence.record import DECISION_FILE, read_decision
 from pipeline.reporting import RunFacts
+from pipeline.reporting.markdown import escape
 from pipeline.runs import RUN_FILE, KeptRun, read_kept_run, slug
 from pipeline.secrets import find_secret
 from pipeline.signoff.attestation import (
@@ -62,8 +64,10 @@ class Released:
 
 
 def registered_name(model: str) -> str:
-    """What the quantized builds of a baseline are called in the registry."""
-    return f"{slug(model)}-quantized"
+    """What the quantized builds of a baseline are called in the registry: no two baselines share a name there."""
+    readable = slug(model)
+    own = "" if readable == model else f"-{digest_of(model)[:8]}"
+    return f"{readable}{own}-quantized"
 
 
 def attest(directory: Path, key: SigningKey) -> None:
@@ -98,10 +102,7 @@ def sign_off(
     :raises SignoffError: it does not verify, or its verdict does not allow it.
     :raises UsageError: a name or reason is missing, or the waiver ends before tomorrow.
     """
-    texts = (by, note, *([waiver.reason] if waiver else []))
-    if not all(text.strip() for text in texts):
-        raise UsageError("who signs off, the note and the reason of a waiver must not be empty", "Say who and why.")
-    _demand_no_secret(*texts)
+    _demand_told(by, note, *([waiver.reason] if waiver else []))
     if waiver and waiver.expires <= today():
         raise UsageError(f"a waiver until {waiver.expires.isoformat()} has no day left", "Give a later day.")
     kept = read_kept_run(directory)
@@ -166,12 +167,16 @@ def _registered(
         signatures=[folder / file for file in (VERDICT_FILE, SIGNOFF_FILE, SIGNATURE_FILE)],
         reports=list({**files, **reports}.values()),
         tags=_tags(signoff, decision, key),
-        description="\n\n".join([_sentence(signoff), description(decision)]),
+        model=escape(kept.model),
+        signed=_sentence(signoff),
+        describe=lambda page: description(decision, page, signed=_sentence(signoff)),
     )
     why = f"{directory.name}: {signoff.waiver or signoff.note}"
     if signoff.waiver:
         aliases = {WAIVED: version}
-        registry.point(name, aliases, signoff.by, why)
+        move = registry.begin(name, WAIVED, version, signoff.by, why)
+        registry.point(name, aliases)
+        registry.end(name, move)
         return Released(signoff, name, version, aliases)
     _demand_crowned(registry, name, version, trusted)
     return _crowned(registry, name, version, trusted, signoff, signoff.by, why)
@@ -181,8 +186,9 @@ def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) ->
     """Swap ``champion`` and ``rollback`` of the quantized builds of a baseline.
 
     :raises SignoffError: there is nothing to go back to, or it was not accepted and signed off by a trusted key.
+    :raises UsageError: who or why is not said.
     """
-    _demand_no_secret(by, note)
+    _demand_told(by, note)
     registry, name = Registry(), registered_name(model)
     nothing = SignoffError(
         f"{name}: no version to go back to", "A second sign-off makes the first one's version the rollback."
@@ -190,7 +196,7 @@ def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) ->
     if (version := registry.aliased(name, ROLLBACK)) is None:
         raise nothing
     signoff = _demand_crowned(registry, name, version, trusted)
-    if _champion_before(registry, name, version) is None:
+    if _followed(registry, name, trusted).get(CHAMPION) == version:
         raise nothing
     return _crowned(registry, name, version, trusted, signoff, by, f"rollback: {note}")
 
@@ -198,28 +204,50 @@ def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) ->
 def _crowned(
     registry: Registry, name: str, version: str, trusted: Mapping[Path, Any], signoff: Signoff, by: str, why: str
 ) -> Released:
-    """Make a version champion whose ``signoff`` was looked at, and the rightful champion before it the rollback."""
-    aliases, note = {CHAMPION: version}, ""
-    if (before := _champion_before(registry, name, version)) is not None:
-        try:
-            _demand_crowned(registry, name, before, trusted)
-            aliases[ROLLBACK] = before
-        except SignoffError as error:
-            note = f"Not made the rollback: {error.message}."
-    registry.point(name, aliases, by, why)
-    return Released(signoff, name, version, aliases, note)
+    """Make a version champion whose ``signoff`` was looked at, and the champion before it the rollback.
 
-
-def _champion_before(registry: Registry, name: str, version: str) -> str | None:
-    """The champion that gives way to ``version``.
-
-    Where ``version`` is champion already, the one of the move that made it so: that move may have broken off.
+    The registry has no locks. So the aliases follow from the history of the moves that were made, this one among them,
+    and are set anew where another was made meanwhile: whoever ends last, leaves them as the history has them.
     """
-    champion = registry.aliased(name, CHAMPION)
-    if champion != version:
-        return champion
-    moves = [event["aliases"] for event in registry.history(name) if event["aliases"].get(CHAMPION) == version]
-    return moves[-1].get(ROLLBACK) if moves else None
+    found, aliases = registry.aliased(name, CHAMPION), dict[str, str]()
+    move = registry.begin(name, CHAMPION, version, by, why)
+    while (wanted := _followed(registry, name, trusted, move)) != aliases:
+        registry.point(name, wanted)
+        registry.end(name, move)
+        aliases = wanted
+    notes = []
+    if aliases[CHAMPION] != version:
+        notes.append(f"Version {aliases[CHAMPION]} became champion at the same time, after this one.")
+    if found is not None and found not in aliases.values():
+        fault = _fault(registry, name, found, trusted) or f"no move made version {found} champion"
+        notes.append(f"Not made the rollback: {fault}.")
+    return Released(signoff, name, version, aliases, " ".join(notes))
+
+
+def _followed(registry: Registry, name: str, trusted: Mapping[Path, Any], move: str | None = None) -> dict[str, str]:
+    """What champion and rollback are by the moves that were made, and by ``move``, which is about to be.
+
+    A move counts where its version may be champion; one that broke off does not.
+    """
+    champions: list[str] = []  # the last one first
+    for event in reversed(registry.history(name)):
+        moved = event["version"]
+        if event["alias"] != CHAMPION or moved in champions[-1:]:
+            continue
+        if event["key"] == move or (event["ended"] and _fault(registry, name, moved, trusted) is None):
+            champions.append(moved)
+        if len(champions) == 2:
+            break
+    return dict(zip((CHAMPION, ROLLBACK), champions, strict=False))
+
+
+def _fault(registry: Registry, name: str, version: str, trusted: Mapping[Path, Any]) -> str | None:
+    """Why a version cannot be champion; None where it can."""
+    try:
+        _demand_crowned(registry, name, version, trusted)
+    except SignoffError as error:
+        return error.message
+    return None
 
 
 def _demand_crowned(registry: Registry, name: str, version: str, trusted: Mapping[Path, Any]) -> Signoff:
@@ -254,7 +282,9 @@ def _weights(kept: KeptRun) -> Path:
     return Path(kept.candidate)
 
 
-def _demand_no_secret(*texts: str) -> None:
+def _demand_told(*texts: str) -> None:
+    if not all(text.strip() for text in texts):
+        raise UsageError("who answers for it, the note and the reason must not be empty", "Say who and why.")
     if kind := find_secret("\n".join(texts)):
         raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
 
@@ -290,7 +320,7 @@ def _tags(signoff: Signoff, decision: Mapping[str, Any], key: SigningKey) -> dic
     return {
         "verdict": signoff.verdict.value,
         "signoff": f"{'waived' if signoff.waiver else 'signed off'} by {signoff.by} on {signoff.at}",
-        "waiver": str(signoff.waiver) if signoff.waiver else "",
+        **({"waiver": str(signoff.waiver)} if signoff.waiver else {}),
         "note": signoff.note,
         "run": signoff.run,
         "recipe": str(decision["candidate"]["recipe"].get("name")),

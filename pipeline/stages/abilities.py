@@ -223,9 +223,3 @@ def source_digest() -> str:
     root = Path(statistics.__path__[0]).parent
     sources = [*Path(statistics.__path__[0]).glob("*.py"), *Path(evidence.__path__[0]).glob("*.py"), Path(__file__)]
     return tree_digest(root, sources)
-
-
-def figures(found: Mapping[str, Any]) -> dict[str, float | None]:
-    """Figures of a ``general.json`` for tracking: ``<figure>/<metric>``, shares."""
-    names = ("baseline_rate", "candidate_rate", "difference", "lower", "upper", "n", "b", "c")
-    return {f"{name}/{row['metric']}": row[name] for row in found["metrics"] for name in names}

@@ -22,7 +22,7 @@ from pipeline.stages.drifting import Drifting
 from pipeline.stages.serve_replay import Probe
 from pipeline.statistics.facts import Reason
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import StageRun, drift_metrics, drift_table
+from pipeline.tracking import StageRun, drift_metrics, drift_table, figures_of
 
 Result = TypeVar("Result")
 
@@ -99,7 +99,7 @@ class Beside:
         output = self._abilities.compare()
         self._note(run, output, abilities.FOUND, abilities.FLIPS)
         if run is not None:
-            run.metrics(abilities.figures(self._abilities.found))
+            run.metrics(figures_of(self._abilities.found["metrics"]))
             run.table("general_items.json", drift_table(output.path / abilities.ITEMS))
 
     @property

@@ -8,8 +8,8 @@ Without ``MLFLOW_TRACKING_URI`` the store is ``mlruns/mlflow.db`` in the project
 mlflow itself is imported when it is first needed, so that importing this package costs nothing.
 """
 
-from pipeline.tracking.facts import drift_metrics, drift_table
-from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_command_line, without_password
+from pipeline.tracking.facts import drift_metrics, drift_table, figures_of
+from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_server, without_password
 from pipeline.tracking.tracker import StageRun, Tracker
 
 __all__ = [
@@ -18,8 +18,9 @@ __all__ = [
     "download_model_uri",
     "drift_metrics",
     "drift_table",
+    "figures_of",
     "tracking_uri",
     "ui_address",
-    "ui_command_line",
+    "ui_server",
     "without_password",
 ]

@@ -8,23 +8,29 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-_FIGURES = {
+_SHARES = {
     "baseline": "baseline_rate",
     "candidate": "candidate_rate",
     "difference": "difference",
     "lower_limit": "lower",
     "upper_limit": "upper",
     "margin": "margin",
-    "b": "b",
-    "c": "c",
-    "n": "n",
 }
-"""Figure as tracked -> field of the decision record. Rates and differences are shares, not percent."""
-_SLICE_FIGURES = ("difference", "b", "c", "n")
+"""Figure as tracked -> field of the decision record, where it is a share: MLflow gets percent and percentage points, as
+its charts write two digits after the point."""
+_COUNTS = {"turns_lost": "b", "turns_gained": "c", "turns": "n"}
+
+
+_HEAD = (
+    *("metric", "verdict", "baseline", "candidate", "change, pp", "limits, pp", "margin, pp", "worse / better"),
+    "turns",
+)
+HEADING = "## "
+"""What the verdict begins with in a description, after what was said of a sign-off."""
 
 
 def clipped(text: str, most: int) -> str:
@@ -57,6 +63,11 @@ def params_of(decision: Mapping[str, Any]) -> dict[str, Any]:
     return params
 
 
+def recipe_of(decision: Mapping[str, Any]) -> str:
+    """Name of the candidate's recipe."""
+    return str((decision["candidate"].get("recipe") or {}).get("name") or "candidate")
+
+
 _LOAD_FIGURES = (
     *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "tpot_p95_ms", "e2el_p95_ms"),
     *("request_throughput", "output_throughput", "goodput"),
@@ -82,21 +93,15 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     The MLflow UI puts what shares the part before the slash into one section of charts, and cuts long
     names at the end: with the figure first, the differences of all metrics stand side by side.
     """
-    metrics: dict[str, float | None] = {}
-    for row in decision["metrics"]:
-        for figure, field in _FIGURES.items():
-            metrics[f"{figure}/{_name(row['metric'])}"] = row.get(field)
-        if noise := row.get("noise"):
-            metrics[f"noise_flip_rate/{_name(row['metric'])}"] = noise["flip_rate"]
-            metrics[f"excess_flips/{_name(row['metric'])}"] = noise["excess_flips"]
+    metrics = figures_of([*decision["metrics"], *(decision.get("general") or {}).get("metrics", ())])
     for row in decision["slices"]:
-        for figure in _SLICE_FIGURES:
-            name = f"slice.{_name(row['slice'])}.{figure}/{_name(row['metric'])}"
-            metrics[name] = row.get(_FIGURES[figure])
+        where, metric = f"slice.{_name(row['slice'])}", _name(row["metric"])
+        metrics[f"{where}.difference/{metric}"] = _in_percent(row.get("difference"))
+        metrics |= {f"{where}.{figure}/{metric}": row.get(field) for figure, field in _COUNTS.items()}
     critical, flips = decision["critical"], decision["flips"]
     metrics |= {
         "gate/critical_turns_failed": len(critical["failed"]),
-        "gate/critical_turns_failed.upper_limit": critical.get("upper_limit"),
+        "gate/critical_turns_failed.upper_limit_percent": _in_percent(critical.get("upper_limit")),
         "gate/flips.pass_to_fail": flips.get("pass_to_fail"),
         "gate/flips.fail_to_pass": flips.get("fail_to_pass"),
     }
@@ -107,7 +112,8 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     for severity in ("fatal", "parity", "warning"):
         metrics[f"gate/findings.{severity}"] = severities.count(severity)
     for row in decision.get("resources", ()):
-        metrics |= {f"resource.{figure}/{_name(row['name'])}": row[figure] for figure in ("change", "lower", "upper")}
+        name, figures = _name(row["name"]), ("change", "lower", "upper")
+        metrics |= {f"resource.{figure}/{name}": _in_percent(row[figure]) for figure in figures}
     if all(sizes):
         metrics["gate/weight_ratio"] = sizes[1] / sizes[0]
     return metrics
@@ -138,24 +144,27 @@ def tags_of(decision: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def description(decision: Mapping[str, Any], links: Mapping[str, str] | None = None) -> str:
+def description(
+    decision: Mapping[str, Any], page: str, *, signed: str = "", links: Mapping[str, str] | None = None
+) -> str:
     """The verdict for people, as Markdown: reasons, decision table, next step, lost turns.
 
+    :param page: address of the run's page.
+    :param signed: who signed it off or waived it, in a sentence; the next step is taken then.
     :param links: where a flipped turn is shown, by its id.
     """
-    recipe = (decision["candidate"].get("recipe") or {}).get("name") or "candidate"
-    lines = [f"## {decision['verdict']}: {recipe} of {_cell(decision['baseline'].get('source'))}", ""]
-    lines += [f"- {_cell(reason['text'])}" for reason in decision["reasons"]]
+    lines = [signed, ""] if signed else []
     lines += [
+        f"{HEADING}{decision['verdict']}: {recipe_of(decision)} of {_cell(decision['baseline'].get('source'))}",
         "",
-        "| metric | verdict | baseline | candidate | change, pp | limits, pp | margin, pp | worse / better | turns |",
-        "|---|---|---:|---:|---:|---|---:|---:|---:|",
     ]
+    lines += [f"- {_cell(reason['text'])}" for reason in decision["reasons"]]
+    lines += ["", _row(_HEAD), "|---|---|---:|---:|---:|---|---:|---:|---:|"]
     for row in decision["metrics"]:
         limits = f"{_points(row['lower'])}…{_points(row['upper'])}"  # no space: the page has little room for a table
         cells = (
-            row["metric"] if row["gating"] else f"{row['metric']} (not gating)",
-            row["verdict"],
+            row["metric"],
+            row["verdict"] if row["gating"] else "not gating",
             _percent(row["baseline_rate"]),
             _percent(row["candidate_rate"]),
             _points(row["difference"]),
@@ -164,16 +173,19 @@ def description(decision: Mapping[str, Any], links: Mapping[str, str] | None = N
             f"{row['b']} / {row['c']}",
             row["n"],
         )
-        lines.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        lines.append(_row(map(_cell, cells)))
     critical = decision["critical"]
     lines += ["", f"Critical turns failed: {len(critical['failed'])} of {critical['passed_by_baseline']}."]
-    lines += [f"Next step: {_cell(decision['next_step'])}", ""]
+    lines += [*([] if signed else [f"Next step: {_cell(decision['next_step'])}"]), ""]
     worst = [flip for flip in decision["worst_flips"] if flip["turn_id"] in (links or {})]
     if worst and links:
         lines += ["Lost turns to read first (tab *Traces* has all that flipped):", ""]
         lines += [f"- [{_cell(f['turn_id'])}]({links[f['turn_id']]}): {', '.join(f['metrics'])}" for f in worst]
         lines += [""]
-    lines += ["Artifacts: `report.html` is the full report, `review.md` the decision record of the review."]
+    lines += [
+        f"[The full report]({page}/artifacts/report.html), "
+        f"[the decision record of the review]({page}/artifacts/review.md)."
+    ]
     return clipped("\n".join(lines), 7500)
 
 
@@ -198,10 +210,14 @@ def flip_table(path: Path, traces: Mapping[str, str] | None = None) -> dict[str,
 
 
 def drift_metrics(drift: Mapping[str, Any]) -> dict[str, float | None]:
-    """Figures of a ``drift.json``: ``<figure>/<group of tokens>``; divergences in nats, the rest as shares."""
-    fields = ("mean", "median", "p99", "maximum", "same_top", "mean_change", "rms_change", "perplexity_ratio", "tokens")
+    """Figures of a ``drift.json``: ``<figure>/<group of tokens>``; divergences in nats, shares in percent."""
+    fields = ("mean", "median", "p99", "maximum", "perplexity_ratio", "tokens")
+    shares = ("same_top", "mean_change", "rms_change")
     rows = {("slice." if row["group"] == "slice" else "") + _name(row["name"]): row for row in drift["rows"]}
-    return {f"drift.{field}/{name}": row[field] for field in fields for name, row in rows.items()}
+    figures = {f"drift.{field}/{name}": row[field] for field in fields for name, row in rows.items()}
+    return figures | {
+        f"drift.{field}/{name}": _in_percent(row[field]) for field in shares for name, row in rows.items()
+    }
 
 
 def drift_table(path: Path) -> dict[str, list[Any]]:
@@ -219,6 +235,10 @@ def _plain(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
+def _in_percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 4)
+
+
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
@@ -226,6 +246,11 @@ def _percent(share: float | None) -> str:
 def _points(share: float | None, sign: bool = True) -> str:
     """A difference of shares in percentage points."""
     return "-" if share is None else f"{share * 100:{'+' if sign else ''}.1f}"
+
+
+def _row(cells: Iterable[str]) -> str:
+    """A line of a table. The registry's page leaves no room between columns by itself."""
+    return f"| {' &nbsp;| '.join(cells)} |"
 
 
 def _cell(value: Any) -> str:

@@ -9,18 +9,21 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import GateError, SignoffError, StageError
-from pipeline.secrets import scrubbed
-from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
+from pipeline.tracking.facts import HEADING
+from pipeline.tracking.store import database_lock, experiment_id, open_client, run_page, said_by, tracking_uri
 
 CHAMPION, ROLLBACK, WAIVED = "champion", "rollback", "waived"
 CHECKPOINT, SIGNATURES = "candidate", "signoff"
 """Folders of a run's artifacts: the candidate's checkpoint, and what was signed of it."""
+_HISTORY, _MOMENT = "history.", "%Y%m%dT%H%M%S.%fZ"
+_NOTE = "mlflow.note.content"
 
 
 class Registry:
@@ -48,7 +51,9 @@ class Registry:
         signatures: Sequence[Path],
         reports: Sequence[Path],
         tags: Mapping[str, str],
-        description: str,
+        model: str,
+        signed: str,
+        describe: Callable[[str], str],
     ) -> str:
         """Upload a checkpoint with what was signed of it to a run, and register it as a version of ``name``.
 
@@ -57,6 +62,9 @@ class Registry:
         :param run_id: the gate's run; None: it was not recorded, and a run for this alone is made in ``experiment``.
         :param signatures: what was signed.
         :param reports: files of the run, to be uploaded again: a waiver is told in them.
+        :param model: the baseline, in words for people.
+        :param signed: the sentence on the sign-off, which the run's description is to begin with.
+        :param describe: makes the version's description, given the address of the run's page.
         """
         with _reached(self.uri):
             before = [
@@ -80,15 +88,19 @@ class Registry:
             for tag in ("signoff", "waiver"):
                 if tags.get(tag):
                     self._client.set_tag(run_id, tag, tags[tag])
-            self._client.set_tag(run_id, "mlflow.note.content", description)
+            run = self._client.get_run(run_id)
+            description = describe(run_page(run.info.experiment_id, run_id))
+            told = run.data.tags.get(_NOTE, description)
+            verdict = told[max(told.find(HEADING), 0) :]  # without what an earlier sign-off said
+            self._client.set_tag(run_id, _NOTE, f"{signed}\n\n{verdict}")
             if before:
                 version = before[0].version
                 self._client.update_model_version(name, version, description)
                 for key, value in tags.items():
                     self._client.set_model_version_tag(name, version, key, value)
                 return str(version)
-            self._make(name)
-            source = f"{self._client.get_run(run_id).info.artifact_uri}/{CHECKPOINT}"
+            self._make(name, model)
+            source = f"{run.info.artifact_uri}/{CHECKPOINT}"
             made = self._client.create_model_version(name, source, run_id, dict(tags), description=description)
             return str(made.version)
 
@@ -126,47 +138,68 @@ class Registry:
                 ) from error
             yield Path(path)
 
-    def point(self, name: str, aliases: Mapping[str, str], by: str, why: str) -> None:
-        """Have aliases name versions, and keep that as a tag of the model: who moved what, when and why.
+    def begin(self, name: str, alias: str, version: str, by: str, why: str) -> str:
+        """Keep as a tag of the model that an alias is about to name a version: who moves it, when and why.
 
-        The tag is written first: a move that breaks off can be ended by what it tells.
+        :return: the key of the move in :meth:`history`, which :meth:`end` takes.
         """
+        moment, known = datetime.now(UTC), self.history(name)
+        if known:  # clocks differ, and the order of moves matters
+            moment = max(moment, known[-1]["at"] + timedelta(microseconds=1))
+        key = f"{_HISTORY}{moment:{_MOMENT}}.{uuid.uuid4().hex[:8]}"
+        event = {"alias": alias, "version": version, "before": self.aliased(name, alias), "by": by, "why": why}
+        self._keep(name, key, {**event, "ended": False})
+        return key
+
+    def point(self, name: str, aliases: Mapping[str, str]) -> None:
+        """Have aliases name versions."""
         with _reached(self.uri):
-            now = datetime.now(UTC)
-            before = {alias: self.aliased(name, alias) for alias in aliases}
-            event = {"aliases": dict(aliases), "before": before, "by": by, "why": why}
-            self._client.set_registered_model_tag(
-                name, f"history.{now:%Y%m%dT%H%M%S.%fZ}", json.dumps(event, ensure_ascii=False, sort_keys=True)
-            )
             for alias, version in aliases.items():
                 self._client.set_registered_model_alias(name, alias, version)
 
+    def end(self, name: str, key: str) -> None:
+        """Keep that the move ``key`` was made."""
+        (event,) = (each for each in self.history(name) if each["key"] == key)
+        self._keep(name, key, {**{part: event[part] for part in event.keys() - {"key", "at"}}, "ended": True})
+
     def history(self, name: str) -> list[dict[str, Any]]:
-        """Every move of an alias, the oldest first, as :meth:`point` kept it, with its time ``at``."""
+        """Every move of an alias as it was kept, the oldest first, with its ``key`` and time ``at``.
+
+        What somebody else wrote into such tags is left out.
+        """
         with _reached(self.uri):
             tags = self._client.get_registered_model(name).tags
-        return [
-            {"at": key.removeprefix("history."), **json.loads(tags[key])}
-            for key in sorted(tags)
-            if key.startswith("history.")
-        ]
+        events = []
+        for key in sorted(tags):
+            if key.startswith(_HISTORY):
+                with contextlib.suppress(ValueError, TypeError, KeyError):
+                    event = json.loads(tags[key])
+                    moment = datetime.strptime(key.removeprefix(_HISTORY).rpartition(".")[0], _MOMENT)
+                    kept = {part: event[part] for part in ("alias", "version", "before", "by", "why", "ended")}
+                    events.append({"key": key, "at": moment.replace(tzinfo=UTC), **kept})
+        return events
+
+    def _keep(self, name: str, key: str, event: Mapping[str, Any]) -> None:
+        with _reached(self.uri):
+            text = json.dumps(event, ensure_ascii=False, sort_keys=True)
+            self._client.set_registered_model_tag(name, key, text)
 
     def _versions(self, name: str) -> list[Any]:
         return list(self._client.search_model_versions(f"name = '{name}'"))
 
-    def _make(self, name: str) -> None:
+    def _make(self, name: str, model: str) -> None:
         from mlflow.exceptions import MlflowException
 
         try:
-            self._client.create_registered_model(name, description=_DESCRIPTION)
+            self._client.create_registered_model(name, description=f"Quantized builds of {model}{_DESCRIPTION}")
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
 
 
 _DESCRIPTION = (
-    "Quantized builds that were signed off with `quant-gate signoff`. `champion` is the one to serve, `rollback` the "
-    "one before it; both were accepted by the gate. `waived` names a build that was **not** accepted and that someone "
+    " that were signed off with `quant-gate signoff`. `champion` is the one to serve, `rollback` the one before it; "
+    "both were accepted by the gate. `waived` names a build that was **not** accepted and that someone "
     "answers for until a date. The tags `history.*` tell who moved what."
 )
 
@@ -179,9 +212,7 @@ def _reached(uri: str) -> Iterator[None]:
     except GateError:
         raise
     except Exception as error:
-        shown, secret = without_password(uri)
-        text = " ".join((str(error) or type(error).__name__).split())
         raise StageError(
-            f"MLflow at {shown}: {scrubbed(text.replace(secret, '') if secret else text)}",
+            said_by(uri, error),
             "Check that the server and its artifact store answer, and MLFLOW_TRACKING_URI.",
         ) from error

@@ -34,8 +34,9 @@ _ENVIRONMENT = {
 }
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # else the UI asks, or shows its page for traces
-    "mlflow.note.content": "Gate runs of one baseline model. A metric is lost when `upper_limit` < -`margin`, "
-    "kept when `lower_limit` >= -`margin`; `b` turns got worse, `c` got better.",
+    "mlflow.note.content": "Gate runs of one baseline model. Rates are in %, differences, limits and margins in "
+    "percentage points. A metric is lost when `upper_limit` < -`margin`, kept when `lower_limit` >= -`margin`; "
+    "`turns_lost` passed before and fail now, `turns_gained` the reverse.",
 }
 
 
@@ -52,7 +53,7 @@ def download_model_uri(uri: str, target: Path) -> Path:
     :raises StageError: the registry cannot be reached or breaks.
     """
     registry = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri()
-    shown, _ = without_password(registry)
+    shown = without_password(registry)
     try:
         open_client(tracking_uri())
         from mlflow.artifacts import download_artifacts
@@ -78,29 +79,32 @@ def download_model_uri(uri: str, target: Path) -> Path:
     return found[0]
 
 
-def ui_command_line(port: int) -> list[str]:
-    """The command that serves MLflow's pages over the local store on 127.0.0.1; see :func:`ui_address`.
+def ui_server(port: int) -> tuple[list[str], dict[str, str]]:
+    """The command that serves MLflow's pages over the local store on 127.0.0.1, and its environment variables.
+
+    The store is told in an environment variable: other users can read command lines, and a database's address may
+    hold its password.
 
     :raises SettingsError: ``MLFLOW_TRACKING_URI`` names a server, which has pages of its own.
     """
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
-        raise SettingsError(
-            f"{TRACKING_URI} is a server: {without_password(uri)[0]}", "Open that address in a browser."
-        )
+        raise SettingsError(f"{TRACKING_URI} is a server: {without_password(uri)}", "Open that address in a browser.")
     path = _database_path(uri)
     if path is not None and not path.exists():
         open_client(uri)  # a store made here is whole even when the server is stopped at once
     folder = PROJECT_ROOT / "mlruns" if path is None else path.parent
-    return [
-        "env",
-        "MLFLOW_DISABLE_TELEMETRY=true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false",  # else eight more processes, for things unused here
-        "PYTHONWARNINGS=ignore",
+    command = [
         *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-        *("--backend-store-uri", uri, "--artifacts-destination", str(folder / "artifacts")),
-        *("--uvicorn-opts", "--log-level warning"),
+        *("--artifacts-destination", str(folder / "artifacts"), "--uvicorn-opts", "--log-level warning"),
     ]
+    settings = {
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # else eight more processes, for things unused here
+        "PYTHONWARNINGS": "ignore",
+    }
+    return command, settings
 
 
 def ui_address(port: int) -> str:
@@ -153,6 +157,11 @@ def experiment_id(client: Any, name: str, uri: str) -> str:
     return str(known.experiment_id)
 
 
+def run_page(experiment: str, run_id: str) -> str:
+    """Address of a run's page, as links in MLflow's own pages name it."""
+    return f"#/experiments/{experiment}/runs/{run_id}"
+
+
 def _probe(uri: str) -> None:
     """Any HTTP answer at all shows that the server lives.
 
@@ -189,7 +198,13 @@ def database_lock(uri: str) -> Iterator[None]:
         yield
 
 
-def without_password(uri: str) -> tuple[str, str]:
-    """``uri`` without user and password, and the part to strike out of messages."""
+def without_password(uri: str) -> str:
+    """``uri`` without user and password."""
     user, at, _ = urllib.parse.urlsplit(uri).netloc.rpartition("@")
-    return (uri.replace(user + at, "", 1), user + at) if at else (uri, "")
+    return uri.replace(user + at, "", 1) if at else uri
+
+
+def said_by(uri: str, error: Exception) -> str:
+    """What MLflow at ``uri`` or a library below it said, on one line and without credentials."""
+    text = " ".join((str(error) or type(error).__name__).split())
+    return f"MLflow at {without_password(uri)}: {scrubbed(text)}"

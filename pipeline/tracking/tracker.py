@@ -17,8 +17,25 @@ from typing import Any
 from pipeline.errors import GateError, Interrupted
 from pipeline.secrets import scrubbed
 from pipeline.store import STAGE_FILE, StageOutput
-from pipeline.tracking.facts import clipped, description, flip_table, load_series, metrics_of, params_of, tags_of
-from pipeline.tracking.store import database_lock, experiment_id, open_client, tracking_uri, without_password
+from pipeline.tracking.facts import (
+    clipped,
+    description,
+    flip_table,
+    load_series,
+    metrics_of,
+    params_of,
+    recipe_of,
+    tags_of,
+)
+from pipeline.tracking.store import (
+    database_lock,
+    experiment_id,
+    open_client,
+    run_page,
+    said_by,
+    tracking_uri,
+    without_password,
+)
 from pipeline.tracking.traces import TurnTrace, log_traces
 
 FINISH_S = 120.0
@@ -195,7 +212,7 @@ class Tracker:
                 wait_s = FINISH_KILLED_S if status == "KILLED" or self._gave_up else FINISH_S
             self._thread.join(wait_s)
             if self._thread.is_alive():
-                self._note(f"not everything was written within {wait_s:g} s")
+                self._note(f"MLflow at {without_password(self.uri)}: not everything was written within {wait_s:g} s")
         return self.problem
 
     # --- the worker: one thread, so that runs exist before facts are logged to them -------------
@@ -212,13 +229,11 @@ class Tracker:
                 job()
             except Exception as error:  # noqa: BLE001 - tracking must never break a gate, whatever MLflow raises
                 self._gave_up = True
-                self._note(str(error) or type(error).__name__)
+                self._note(said_by(self.uri, error))
 
     def _note(self, text: str) -> None:
         if self.problem is None:
-            shown, secret = without_password(self.uri)
-            line = scrubbed(text.replace(secret, "") if secret else text)
-            self.problem = f"MLflow at {shown}: {clipped(' '.join(line.split()), 400)}"
+            self.problem = clipped(text, 400)
 
     def _connect(self) -> None:
         self._client = open_client(self.uri)
@@ -307,11 +322,12 @@ class Tracker:
         self._client.log_inputs(self._run.id, datasets=[DatasetInput(dataset, [context])])
 
     def _log_decision(self, decision: Mapping[str, Any], flips: Sequence[Path], traces: Sequence[TurnTrace]) -> None:
-        # the UI's table of runs shows names, cut at the end, but no tags until asked to
-        name = f"{decision['verdict']}: {self._run.name}"
-        page = f"#/experiments/{self._experiment_id}/traces?selectedEvaluationId="
-        links = {trace.turn_id: page + trace.id for trace in traces}
-        tags = {**tags_of(decision), "mlflow.runName": name, "mlflow.note.content": description(decision, links)}
+        # the UI's table of runs shows the beginnings of names, but no tags until asked to
+        name = f"{decision['verdict']}: {recipe_of(decision)} ({self._run.name})"
+        traced = f"#/experiments/{self._experiment_id}/traces?selectedEvaluationId="
+        links = {trace.turn_id: traced + trace.id for trace in traces}
+        told = description(decision, run_page(self._experiment_id, self._run.id), links=links)
+        tags = {**tags_of(decision), "mlflow.runName": name, "mlflow.note.content": told}
         now = int(time.time() * 1000)
         self._log_batch(self._run, params_of(decision), metrics_of(decision), tags, now)
         for path in flips:

@@ -33,19 +33,24 @@ def test_versions_aliases_signatures_and_history_over_http(tmp_path: Path, monke
                 checkpoint=checkpoint,
                 signatures=[signature],
                 reports=[],
-                tags={"verdict": "ACCEPT", "signoff": "signed off by Ada", "waiver": ""},
-                description="**ACCEPT**",
+                tags={"verdict": "ACCEPT", "signoff": "signed off by Ada"},
+                model="shop",
+                signed="Signed off by Ada.",
+                describe="**ACCEPT**, see {}".format,
             )
             for number in (1, 2)
         ]
         assert versions == ["1", "2"]
         assert registry.aliased(NAME, CHAMPION) is None and registry.aliased("unknown", CHAMPION) is None
-        registry.point(NAME, {CHAMPION: "1"}, "Ada", "first")
-        registry.point(NAME, {CHAMPION: "2", ROLLBACK: "1"}, "Ada", "second")
+        move = registry.begin(NAME, CHAMPION, "1", "Ada", "first")
+        registry.point(NAME, {CHAMPION: "1"})
+        registry.end(NAME, move)
+        registry.begin(NAME, CHAMPION, "2", "Ada", "second")
+        registry.point(NAME, {CHAMPION: "2", ROLLBACK: "1"})
         assert (registry.aliased(NAME, CHAMPION), registry.aliased(NAME, ROLLBACK)) == ("2", "1")
-        assert [(move["why"], move["before"][CHAMPION]) for move in registry.history(NAME)] == [
-            ("first", None),
-            ("second", "1"),
+        assert [(move["why"], move["before"], move["ended"]) for move in registry.history(NAME)] == [
+            ("first", None, True),
+            ("second", "1", False),
         ]
         with registry.signature(NAME, "2", signature.name) as path:
             assert path.read_text() == "signed"

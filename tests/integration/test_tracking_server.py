@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.settings import PROJECT_ROOT
-from pipeline.tracking import Tracker, ui_address, ui_command_line
+from pipeline.tracking import Tracker, ui_address, ui_server
 
 ONE_GATE = """
 import sys
@@ -118,9 +118,9 @@ def test_the_pages_are_served_over_the_local_store(tmp_path: Path, monkeypatch: 
     tracker.start()
     assert tracker.finish(wait_s=300) is None
     port = _free_port()
-    command = ui_command_line(port)
+    command, settings = ui_server(port)
     with (tmp_path / "ui.log").open("wb") as output:
-        server = subprocess.Popen(command, stdout=output, stderr=output, env=_environment(), cwd=tmp_path)
+        server = subprocess.Popen(command, stdout=output, stderr=output, env=_environment() | settings, cwd=tmp_path)
     try:
         _wait_until_well(port, server, tmp_path / "ui.log")
         with urllib.request.urlopen(ui_address(port), timeout=30) as page:

@@ -25,7 +25,7 @@ from pipeline.progress import Silent
 from pipeline.request import Request
 from pipeline.settings import PROJECT_ROOT
 from pipeline.store import Store
-from pipeline.tracking import Tracker, download_model_uri, tracking_uri, ui_command_line
+from pipeline.tracking import Tracker, download_model_uri, tracking_uri, ui_server
 from pipeline.tracking.facts import description, flip_table, metrics_of, params_of, tags_of
 from pipeline.tracking.traces import TurnTrace, turn_traces
 
@@ -132,15 +132,16 @@ def test_metrics_carry_each_figure_under_a_name_of_its_own() -> None:
     metrics = metrics_of(decision())
     of_metric = {name.split("/")[0]: value for name, value in metrics.items() if name.endswith("/tool_call_correct")}
     assert of_metric == {
-        **{"baseline": 0.9, "candidate": 0.775, "difference": -0.125, "lower_limit": -0.25, "upper_limit": -0.04},
-        **{"margin": 0.03, "b": 7, "c": 2, "n": 40},
-        **{"slice.refunds_late.difference": -0.2, "slice.refunds_late.n": 15},
-        **{"slice.refunds_late.b": 5, "slice.refunds_late.c": 2},
+        **{"baseline": 90, "candidate": 77.5, "difference": -12.5, "lower_limit": -25, "upper_limit": -4},
+        **{"margin": 3, "turns_lost": 7, "turns_gained": 2, "turns": 40},
+        **{"slice.refunds_late.difference": -20, "slice.refunds_late.turns": 15},
+        **{"slice.refunds_late.turns_lost": 5, "slice.refunds_late.turns_gained": 2},
     }
     assert metrics["difference/tool_call_valid"] is None
     assert metrics["gate/weight_ratio"] == 0.25  # 50 MB of 200 MB
     assert metrics["gate/weight_megabytes.candidate"] == 50
     assert metrics["gate/critical_turns_failed"] == 1
+    assert metrics["gate/critical_turns_failed.upper_limit_percent"] == 47
     assert metrics["gate/flips.pass_to_fail"] == 7
 
 
@@ -158,13 +159,17 @@ def test_params_and_tags_say_what_was_compared_and_how_it_ended() -> None:
 
 
 def test_description_has_verdict_reasons_and_table_and_no_foreign_markup() -> None:
-    text = description(decision())
+    text = description(decision(), "#/experiments/1/runs/r1")
     assert text.startswith("## REJECT: int4-rtn of demo\n")
     assert "- tool_call_correct lost 12.5 pp\n" in text
-    assert "| tool_call_correct | REJECT | 90.0% | 77.5% | -12.5 | -25.0…-4.0 | 3.0 | 7 / 2 | 40 |\n" in text
-    assert "| tool_call_valid (not gating) | INCONCLUSIVE | - | - | - | -…- | 3.0 | 0 / 0 | 0 |\n" in text
+    table = text.replace(" &nbsp;|", " |")
+    assert "| tool_call_correct | REJECT | 90.0% | 77.5% | -12.5 | -25.0…-4.0 | 3.0 | 7 / 2 | 40 |\n" in table
+    assert "| tool_call_valid | not gating | - | - | - | -…- | 3.0 | 0 / 0 | 0 |\n" in table
     assert "Critical turns failed: 1 of 8." in text
     assert "Next step: Try int8-w8a8." in text
+    assert "[The full report](#/experiments/1/runs/r1/artifacts/report.html)" in text
+    signed = description(decision(), "#", signed="Signed off by Ada.")
+    assert signed.startswith("Signed off by Ada.\n\n## REJECT") and "Next step" not in signed
     assert "<img" not in text
     assert "[a](" not in text
 
@@ -229,7 +234,7 @@ def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Pat
     (record / "flips.jsonl").write_text(json.dumps(_flip("late#3", "pass_to_fail")))
     made = Store(tmp_path / "home").make("quantize", {"recipe": "int4-rtn"}, lambda path: None)
 
-    tracker = Tracker("quant-gate/demo", "int4-rtn", uri)
+    tracker = Tracker("quant-gate/demo", "20260101-demo-int4-rtn", uri)
     tracker.start({"model": "demo", "recipe": "int4-rtn"})
     tracker.dataset("support", GOLDEN, "golden_sets/support", {"turns": 40})
     with tracker.stage("quantize", {"samples": 16}) as stage:
@@ -241,13 +246,13 @@ def test_a_gate_leaves_a_run_with_a_nested_run_per_stage(uri: str, tmp_path: Pat
     assert tracker.finish() is None
 
     runs = _runs(uri)
-    assert set(runs) == {"REJECT: int4-rtn", "quantize"}
-    gate, quantize = runs["REJECT: int4-rtn"], runs["quantize"]
+    assert set(runs) == {"REJECT: int4-rtn (20260101-demo-int4-rtn)", "quantize"}
+    gate, quantize = runs["REJECT: int4-rtn (20260101-demo-int4-rtn)"], runs["quantize"]
     assert (gate.info.run_id, gate.info.status) == (tracker.run_id, "FINISHED")
     assert gate.data.params["candidate.digest"] == CANDIDATE
     assert gate.data.params["recipe"] == "int4-rtn"
-    assert gate.data.metrics["lower_limit/tool_call_correct"] == -0.25
-    assert gate.data.metrics["slice.refunds_late.difference/tool_call_correct"] == -0.2
+    assert gate.data.metrics["lower_limit/tool_call_correct"] == -25
+    assert gate.data.metrics["slice.refunds_late.difference/tool_call_correct"] == -20
     assert "difference/tool_call_valid" not in gate.data.metrics
     assert gate.data.metrics["seconds/quantize"] >= 0
     assert (gate.data.tags["verdict"], gate.data.tags["exit_code"]) == ("REJECT", "10")
@@ -468,7 +473,7 @@ def test_a_run_is_ended_even_when_something_could_not_be_written(uri: str, tmp_p
     tracker.start()
     tracker.decision(decision(), [tmp_path / "flips.jsonl"])
     assert tracker.finish() is not None
-    assert _runs(uri)["REJECT: gate"].info.status == "FINISHED"
+    assert _runs(uri)["REJECT: int4-rtn (gate)"].info.status == "FINISHED"
 
 
 def test_finishing_what_was_never_started_is_harmless() -> None:
@@ -491,8 +496,16 @@ def test_the_store_is_in_the_project_unless_the_environment_names_one(
 def test_pages_of_a_remote_server_are_not_served_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@tracking.example:5000")
     with pytest.raises(SettingsError, match=r"http://tracking\.example:5000") as caught:
-        ui_command_line(5000)
+        ui_server(5000)
     assert "secret" not in caught.value.message
+
+
+def test_a_databases_password_is_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = "postgresql://me:secret@127.0.0.1/tracking"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    command, settings = ui_server(5000)
+    assert "secret" not in " ".join(command)
+    assert settings["MLFLOW_BACKEND_STORE_URI"] == address  # the option's variable, by `mlflow server --help`
 
 
 @pytest.fixture

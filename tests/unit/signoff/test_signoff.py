@@ -21,11 +21,11 @@ from pipeline.signoff import checking, releasing
 from pipeline.signoff.attestation import RESULT_TYPE, Waiver
 from pipeline.signoff.checking import check
 from pipeline.signoff.keys import PASSWORD, SigningKey, load_key, new_keys, public_keys
-from pipeline.signoff.releasing import attest, roll_back, sign_off
+from pipeline.signoff.releasing import attest, registered_name, roll_back, sign_off
 from pipeline.tracking.registry import CHAMPION, ROLLBACK, WAIVED, Registry
 
 Gated = Callable[..., Path]
-NAME = "some-model-quantized"
+NAME = registered_name("some/model")
 LATER = date(2999, 12, 31)
 
 
@@ -194,20 +194,20 @@ def test_an_accepted_run_becomes_champion_and_the_one_before_it_the_rollback(
     assert second.aliases == {CHAMPION: second.version, ROLLBACK: first.version}
     registry = Registry()
     tags = registry.tags(NAME, second.version)
-    assert (tags["verdict"], tags["waiver"], tags["run"], tags["note"]) == ("ACCEPT", "", two.name, "smaller")
+    assert (tags["verdict"], tags["run"], tags["note"]) == ("ACCEPT", two.name, "smaller")
+    assert "waiver" not in tags  # the registry's page would show its name
     assert tags["signoff"].startswith("signed off by Ada on ")
     found = check(two, trusted)
     assert found.signoff == second.signoff and found.verification.exit_code == 0
     back = roll_back("some/model", trusted, by="Bo", note="pager")
     assert back.aliases == {CHAMPION: first.version, ROLLBACK: second.version}
     assert (registry.aliased(NAME, CHAMPION), registry.aliased(NAME, ROLLBACK)) == (first.version, second.version)
-    moves = [
-        (event["by"], event["aliases"][CHAMPION], event["before"].get(CHAMPION)) for event in registry.history(NAME)
-    ]
-    assert moves == [
-        ("Ada", first.version, None),
-        ("Ada", second.version, first.version),
-        ("Bo", first.version, second.version),
+    assert [
+        tuple(event[part] for part in ("by", "version", "before", "ended")) for event in registry.history(NAME)
+    ] == [
+        ("Ada", first.version, None, True),
+        ("Ada", second.version, first.version, True),
+        ("Bo", first.version, second.version, True),
     ]
     bundle = export(two, tmp_path / "sent.tar.zst")
     assert check(bundle, trusted, demand_signature=True).signoff == second.signoff
@@ -421,10 +421,19 @@ def test_a_move_that_breaks_off_is_ended_by_the_same_command(
 def test_a_run_that_mlflow_did_not_record_has_one_version_however_often_it_is_signed_off(
     gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str
 ) -> None:
+    from mlflow import MlflowClient
+
     directory = gated()
     assert json.loads((directory / "run.json").read_text("utf-8"))["mlflow_run"] is None
     first, again = accept(directory, key, trusted), accept(directory, key, trusted, "once more")
     assert (again.version, again.aliases) == (first.version, {CHAMPION: first.version})
+    client = MlflowClient(mlflow_store)
+    version = client.get_model_version(NAME, first.version)
+    page = client.get_run(version.run_id).data.tags["mlflow.note.content"]
+    for text in (page, version.description):
+        assert text.startswith("**ACCEPT**, signed off by Ada") and "looks good" not in text and "once more" in text
+        assert text.count("## ACCEPT") == 1 and f"/runs/{version.run_id}/artifacts/report.html)" in text
+    assert "some/model" in client.get_registered_model(NAME).description
 
 
 def test_a_champion_that_was_not_accepted_does_not_become_the_rollback(
@@ -438,18 +447,60 @@ def test_a_champion_that_was_not_accepted_does_not_become_the_rollback(
     assert released.aliases == {CHAMPION: released.version}
     assert "the gate's verdict on it is REJECT" in released.note
     assert aliases(Registry()) == (released.version, None)
-    accept(gated("another"), key, trusted)
+    other = accept(gated("another"), key, trusted)
     MlflowClient(mlflow_store).set_registered_model_alias(NAME, CHAMPION, waived.version)
-    assert roll_back("some/model", trusted, by="Bo", note="pager").aliases == {CHAMPION: released.version}
+    back = roll_back("some/model", trusted, by="Bo", note="pager")
+    assert back.aliases == {CHAMPION: released.version, ROLLBACK: other.version}
+    assert "the gate's verdict on it is REJECT" in back.note
 
 
-def test_of_two_sign_offs_at_once_one_is_champion_and_both_are_in_the_history(
+def test_a_sign_off_in_the_middle_of_another_is_followed_by_both(
+    gated: Gated,
+    key: SigningKey,
+    trusted: dict[Path, Any],
+    mlflow_store: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another machine signs off between the first one's look at the history and its moves, which come too late."""
+    one, two, point, released = gated(), gated("another"), Registry.point, []
+
+    def late(registry: Registry, name: str, aliases: dict[str, str]) -> None:
+        monkeypatch.setattr(Registry, "point", point)
+        released.append(accept(two, key, trusted))
+        point(registry, name, aliases)
+
+    monkeypatch.setattr(Registry, "point", late)
+    first = accept(one, key, trusted)
+    second = released[0].version
+    assert first.aliases == {CHAMPION: second, ROLLBACK: first.version}
+    assert f"Version {second} became champion at the same time" in first.note
+    assert aliases(Registry()) == (second, first.version)
+
+
+def test_a_moment_later_by_a_clock_that_is_slow(
+    gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str
+) -> None:
+    accept(gated(), key, trusted)
+    registry = Registry()
+    registry._keep(NAME, "history.29991231T000000.000000Z.0", {**registry.history(NAME)[0], "at": "", "why": "fast"})
+    second = accept(gated("another"), key, trusted)
+    assert registry.history(NAME)[-1]["version"] == second.version == registry.aliased(NAME, CHAMPION)
+    registry._client.set_registered_model_tag(NAME, "history.none", "by hand")
+    assert len(registry.history(NAME)) == 3
+
+
+def test_no_two_baselines_share_a_name() -> None:
+    assert registered_name("demo") == "demo-quantized"
+    names = {registered_name(model) for model in ("a/b", "a-b", "a:b", "x" * 70 + "/c", "y" * 70 + "/c")}
+    assert len(names) == 5 and not any(set(name) & set("/:") for name in names)  # MLflow allows neither
+
+
+def test_of_two_sign_offs_at_once_one_is_champion_the_other_the_rollback(
     gated: Gated, key: SigningKey, trusted: dict[Path, Any], mlflow_store: str
 ) -> None:
     runs = [gated(), gated("another")]
     with ThreadPoolExecutor() as pool:
         versions = [released.version for released in pool.map(lambda run: accept(run, key, trusted), runs)]
     registry = Registry()
-    champion, rollback = aliases(registry)
-    assert sorted(versions) == ["1", "2"] and champion in versions and rollback != champion
-    assert {event["aliases"][CHAMPION] for event in registry.history(NAME)} == set(versions)
+    assert sorted(versions) == ["1", "2"] and set(aliases(registry)) == set(versions)
+    assert {event["version"] for event in registry.history(NAME)} == set(versions)
