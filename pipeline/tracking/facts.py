@@ -74,6 +74,19 @@ _LOAD_FIGURES = (
 )
 
 
+def figures_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Every figure of some metrics, as a decision record has them."""
+    figures: dict[str, float | None] = {}
+    for row in rows:
+        metric = _name(row["metric"])
+        figures |= {f"{figure}/{metric}": _in_percent(row.get(field)) for figure, field in _SHARES.items()}
+        figures |= {f"{figure}/{metric}": row.get(field) for figure, field in _COUNTS.items()}
+        if noise := row.get("noise"):
+            figures[f"noise_flip_rate/{metric}"] = _in_percent(noise["flip_rate"])
+            figures[f"excess_flips/{metric}"] = noise["excess_flips"]
+    return figures
+
+
 def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     """Every figure of the decision: ``<figure>/<metric>``, and ``slice.<slice>.<figure>/<metric>``.
 
