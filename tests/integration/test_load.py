@@ -15,8 +15,10 @@ from pipeline.load.settings import LoadSettings
 from pipeline.load.workload import Workload, make_workload
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.metrics import watching
+from pipeline.serving.plan import EnginePlan, _check_flags, make_plan
 from pipeline.serving.server import Server
-from pipeline.settings import PROJECT_ROOT
+from pipeline.settings import CONFIGS, PROJECT_ROOT, load_serving
+from pipeline.store import Store
 
 SETTINGS = LoadSettings.model_validate(
     {"ttft_ms": 6e5, "tpot_ms": 6e5, "e2el_ms": 6e5, "sweep": {"users": [2], "prompts_per_user": 2, "repeats": 2}}
@@ -42,6 +44,7 @@ def test_a_load_is_measured_by_both_ends(real_server: Server, workload: Workload
     with watching(real_server) as watch:
         result = measure(real_server, workload, tmp_path)
     found, told = bench.read_result(result, workload.requests[:4], SETTINGS), watch.facts()
+    assert found["in_flight"] == 2
     assert found["keeps_slo"] and 0 < found["ttft_p50_ms"] <= found["ttft_p95_ms"] <= found["e2el_p99_ms"]
     assert found["goodput"] == pytest.approx(found["request_throughput"])  # every request kept so mild a level
     assert 1 <= told["most_running"] <= 2 and told["failed"] == 0
@@ -58,6 +61,12 @@ def test_prompts_are_what_the_chat_endpoint_would_be_sent(
         body = {"model": "gate", "messages": [dict(m) for m in turn.messages], "tools": [dict(t) for t in turn.tools]}
         answer = httpx.post(f"{real_server.url}/tokenize", json=body, trust_env=False, timeout=120)
         assert answer.raise_for_status().json()["count"] == request.prompt_tokens
+
+
+def test_the_engine_knows_the_flags_of_every_shipped_variant(engine_plan: EnginePlan, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for path in sorted((CONFIGS / "serving").glob("*.yaml")):
+        _check_flags(make_plan(load_serving(path.stem), store).flags, engine_plan.python, engine_plan.device, store)
 
 
 def test_failing_requests_are_no_fast_ones(real_server: Server, workload: Workload, tmp_path: Path) -> None:
