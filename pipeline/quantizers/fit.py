@@ -60,7 +60,7 @@ class FittedRecipe:
 
         Where layers that stay at 8 bits are yet to be found by measuring, some of them: any are as large.
         """
-        found = dict.fromkeys(self.modules, self.recipe.scheme)
+        found: dict[str, str] = dict.fromkeys(self.modules, self.recipe.scheme)
         if kept := self.recipe.eight_bit:
             some = list(self.layers().values())[: kept.layers] if kept.layers else [self.eight_bit]
             found |= {module: kept.scheme for modules in some for module in modules}
