@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import ModelError
 from pipeline.inspection.artifact import Artifact, listed, read_json
 from pipeline.inspection.findings import Finding, Severity, finding
 
@@ -136,11 +137,17 @@ def generation(artifact: Artifact) -> Iterator[Finding]:
 
 
 def end_ids(generation_config: Mapping[str, Any], config: Mapping[str, Any]) -> set[int] | None:
-    """The ids that end a reply: of ``generation_config.json``, else of ``config.json``; None where neither says."""
+    """The ids that end a reply: of ``generation_config.json``, else of ``config.json``; None where neither says.
+
+    :raises ModelError: what stands there is neither an id nor a list of them.
+    """
     for source in (generation_config, config, config.get("text_config") or {}):
         value = source.get("eos_token_id")
         if value is not None:
-            return {int(n) for n in (value if isinstance(value, list) else [value])}
+            ids = value if isinstance(value, list) else [value]
+            if not all(isinstance(n, int) for n in ids):
+                raise ModelError(f"eos_token_id is {value!r}: neither an id nor a list of ids", COPY)
+            return set(ids)
     return None
 
 

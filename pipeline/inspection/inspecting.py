@@ -19,6 +19,7 @@ from pipeline.quantizers.checkpoint import weight_files
 
 STAGE = "inspect"
 FETCH = "Fetch or copy the checkpoint again."
+AMEND = "Correct quantization_config."
 
 
 def inspect_artifact(
@@ -113,6 +114,10 @@ def _declared(found: list[Finding], candidate: Path, config: dict[str, Any]) -> 
         text = "config.json declares no quantization: the engine would read the weights as unquantized"
         found.append(finding("scheme-missing", "config.json", text, "Save the quantized model with its config."))
         return None
+    if not isinstance(said, dict):
+        text = f"quantization_config is {said!r}, not a JSON object"
+        found.append(finding("scheme-unknown", "config.json", text, AMEND, severity=Severity.FATAL))
+        return None
     try:
         declared = read_declared(said)
     except UnknownScheme as unknown:
@@ -134,11 +139,7 @@ def _extend(found: list[Finding], check: Iterator[Finding]) -> None:
     except ModelError as error:
         found.append(finding("file-unreadable", "checkpoint", error.message, error.remedy or FETCH))
     except UnknownScheme as error:
-        found.append(
-            finding(
-                "scheme-unknown", "config.json", f"{error}", "Correct quantization_config.", severity=Severity.FATAL
-            )
-        )
+        found.append(finding("scheme-unknown", "config.json", f"{error}", AMEND, severity=Severity.FATAL))
 
 
 def _guarded(found: list[Finding], read: Callable[[], Any], default: Any, check: str = "file-unreadable") -> Any:

@@ -92,14 +92,14 @@ class Declared:
     def scheme_of(self, module: str) -> Scheme | None:
         """The scheme of a linear module, or None where it is to be left alone.
 
-        :raises UnknownScheme: a rule is not a regular expression.
+        :raises UnknownScheme: a rule is not a regular expression, or changes a scheme to what is none.
         """
         try:
             if self.method == "compressed-tensors":
                 return self._by_target(module)
             return self._by_name(module)
-        except (RecipeError, re.error) as error:
-            raise UnknownScheme(str(error)) from error
+        except (RecipeError, re.error, AttributeError, TypeError, ValueError) as error:
+            raise UnknownScheme(f"{self.method}: {error}") from error
 
     def _by_target(self, module: str) -> Scheme | None:
         if any(matches(module, rule) for rule in self.ignored):

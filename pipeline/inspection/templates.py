@@ -90,7 +90,7 @@ def _ids(tokenizer: Tokenizer, text: str | Exception) -> list[int]:
 def special_tokens(folder: Path) -> dict[str, str]:
     """Special tokens by name, as templates see them."""
     found = {**read_json(folder / "special_tokens_map.json"), **read_json(folder / "tokenizer_config.json")}
-    tokens = {k: v["content"] if isinstance(v, dict) else v for k, v in found.items() if k.endswith("_token")}
+    tokens = {k: v.get("content") if isinstance(v, dict) else v for k, v in found.items() if k.endswith("_token")}
     return {key: value for key, value in tokens.items() if isinstance(value, str)}
 
 

@@ -49,7 +49,7 @@ def tokenizer_files(artifact: Artifact) -> Iterator[Finding]:
         )
         if mine is None or mine == theirs:
             continue
-        length = mine.get("max_length") or (mine.get("strategy") or {}).get("Fixed", 0)
+        length = _kept_length(mine)
         yield finding(
             "tokenizer-truncates",
             "tokenizer.json",
@@ -57,6 +57,15 @@ def tokenizer_files(artifact: Artifact) -> Iterator[Finding]:
             f'Set "{kind}": null in tokenizer.json, or copy the baseline\'s.',
             {"max_length": length},
         )
+
+
+def _kept_length(setting: Any) -> int:
+    """The length of a truncation or padding as ``tokenizer.json`` has it, 0 where it has none."""
+    strategy = setting.get("strategy") if isinstance(setting, dict) else None
+    for place, key in ((setting, "max_length"), (strategy, "Fixed")):
+        if isinstance(place, dict) and isinstance(place.get(key), int):
+            return int(place[key])
+    return 0
 
 
 def special_tokens(artifact: Artifact) -> Iterator[Finding]:

@@ -251,6 +251,32 @@ def test_a_file_that_cannot_be_read(inspect: Inspect, candidate: Candidate, name
     assert ("file-unreadable", Severity.FATAL) in {(f.check, f.severity) for f in found}
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "value", "check"),
+    [
+        ("config.json", "quantization_config", "gptq", "scheme-unknown"),
+        ("config.json", "quantization_config", [1], "scheme-unknown"),
+        ("generation_config.json", "eos_token_id", "<|end|>", "file-unreadable"),
+        ("generation_config.json", "eos_token_id", [2, None], "file-unreadable"),
+        ("tokenizer.json", "truncation", "yes", "tokenizer-truncates"),
+        ("tokenizer.json", "padding", {"strategy": {"Fixed": 512}}, "tokenizer-truncates"),
+        ("tokenizer_config.json", "eos_token", {"a": 1}, "tokenizer-special"),
+    ],
+)
+def test_values_of_another_kind_than_belongs_there(
+    inspect: Inspect, candidate: Candidate, name: str, key: str, value: Any, check: str
+) -> None:
+    folder = candidate("gptq")
+    held = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**held, key: value}))
+    assert check in named(inspect(folder))
+
+
+def test_a_rule_that_changes_a_scheme_to_none(inspect: Inspect, candidate: Candidate) -> None:
+    found = inspect(candidate("gptq", declared={"dynamic": {"+:.*": "8 bits"}}))
+    assert ("scheme-unknown", Severity.FATAL) in {(f.check, f.severity) for f in found}
+
+
 def test_weights_of_another_format_beside_the_index(inspect: Inspect, candidate: Candidate) -> None:
     folder = candidate(files=3)
     first = folder / "model-00001-of-00003.safetensors"
