@@ -10,7 +10,7 @@ from pipeline.reporting.ladder.page import render
 from pipeline.reporting.ladder.table import ladder_markdown
 from pipeline.runs import keep
 from pipeline.store import Store
-from pipeline.tracking import Tracker
+from pipeline.tracking import Tracker, in_percent
 
 PAGE_FILE, MARKDOWN_FILE = "ladder.html", "ladder.md"
 
@@ -26,14 +26,17 @@ def keep_ladder(record: LadderRecord, store: Store, name: str) -> Path:
 
 
 def track_ladder(record: LadderRecord, directory: Path, tracker: Tracker) -> None:
-    """Log figures by candidate, as ``<figure>/<candidate>``: MLflow draws those of one figure into one chart."""
+    """Log figures by candidate, as ``<figure>/<candidate>``: MLflow draws those of one figure into one chart.
+
+    Limits are percentage points, as in the runs of the candidates.
+    """
     figures: dict[str, float | None] = {}
     for candidate in record.candidates:
         if judged := candidate.judgement:
             worst, size = judged.worst, candidate.weight_bytes
             figures[f"weight_megabytes/{candidate.recipe}"] = None if size is None else size / 1e6
-            figures[f"headroom/{candidate.recipe}"] = worst.headroom if worst else None
-            figures[f"lower_limit/{candidate.recipe}"] = worst.lower if worst else None
+            figures[f"headroom/{candidate.recipe}"] = in_percent(worst.headroom) if worst else None
+            figures[f"lower_limit/{candidate.recipe}"] = in_percent(worst.lower) if worst else None
             figures[f"quantize_seconds/{candidate.recipe}"] = judged.quantize_s
             figures[f"drift/{candidate.recipe}"] = judged.drift
             figures[f"speed/{candidate.recipe}"] = judged.speed
@@ -41,7 +44,7 @@ def track_ladder(record: LadderRecord, directory: Path, tracker: Tracker) -> Non
         "verdict": record.verdict,
         "exit_code": record.exit_code,
         "chosen": record.chosen or "none",
-        "mlflow.runName": f"{record.verdict}: {directory.name}",
+        "mlflow.runName": f"{record.verdict}: ladder ({directory.name})",
         "mlflow.note.content": (directory / MARKDOWN_FILE).read_text(encoding="utf-8"),
     }
     tracker.log(figures, tags)

@@ -8,7 +8,7 @@ Without ``MLFLOW_TRACKING_URI`` the store is ``mlruns/mlflow.db`` in the project
 mlflow itself is imported when it is first needed, so that importing this package costs nothing.
 """
 
-from pipeline.tracking.facts import drift_metrics, drift_table, figures_of
+from pipeline.tracking.facts import drift_metrics, drift_table, figures_of, in_percent
 from pipeline.tracking.store import download_model_uri, tracking_uri, ui_address, ui_server, without_password
 from pipeline.tracking.tracker import StageRun, Tracker
 
@@ -19,6 +19,7 @@ __all__ = [
     "drift_metrics",
     "drift_table",
     "figures_of",
+    "in_percent",
     "tracking_uri",
     "ui_address",
     "ui_server",

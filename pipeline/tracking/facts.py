@@ -79,10 +79,10 @@ def figures_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
     figures: dict[str, float | None] = {}
     for row in rows:
         metric = _name(row["metric"])
-        figures |= {f"{figure}/{metric}": _in_percent(row.get(field)) for figure, field in _SHARES.items()}
+        figures |= {f"{figure}/{metric}": in_percent(row.get(field)) for figure, field in _SHARES.items()}
         figures |= {f"{figure}/{metric}": row.get(field) for figure, field in _COUNTS.items()}
         if noise := row.get("noise"):
-            figures[f"noise_flip_rate/{metric}"] = _in_percent(noise["flip_rate"])
+            figures[f"noise_flip_rate/{metric}"] = in_percent(noise["flip_rate"])
             figures[f"excess_flips/{metric}"] = noise["excess_flips"]
     return figures
 
@@ -96,12 +96,12 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
     metrics = figures_of([*decision["metrics"], *(decision.get("general") or {}).get("metrics", ())])
     for row in decision["slices"]:
         where, metric = f"slice.{_name(row['slice'])}", _name(row["metric"])
-        metrics[f"{where}.difference/{metric}"] = _in_percent(row.get("difference"))
+        metrics[f"{where}.difference/{metric}"] = in_percent(row.get("difference"))
         metrics |= {f"{where}.{figure}/{metric}": row.get(field) for figure, field in _COUNTS.items()}
     critical, flips = decision["critical"], decision["flips"]
     metrics |= {
         "gate/critical_turns_failed": len(critical["failed"]),
-        "gate/critical_turns_failed.upper_limit_percent": _in_percent(critical.get("upper_limit")),
+        "gate/critical_turns_failed.upper_limit_percent": in_percent(critical.get("upper_limit")),
         "gate/flips.pass_to_fail": flips.get("pass_to_fail"),
         "gate/flips.fail_to_pass": flips.get("fail_to_pass"),
     }
@@ -113,7 +113,7 @@ def metrics_of(decision: Mapping[str, Any]) -> dict[str, float | None]:
         metrics[f"gate/findings.{severity}"] = severities.count(severity)
     for row in decision.get("resources", ()):
         name, figures = _name(row["name"]), ("change", "lower", "upper")
-        metrics |= {f"resource.{figure}/{name}": _in_percent(row[figure]) for figure in figures}
+        metrics |= {f"resource.{figure}/{name}": in_percent(row[figure]) for figure in figures}
     if all(sizes):
         metrics["gate/weight_ratio"] = sizes[1] / sizes[0]
     return metrics
@@ -215,9 +215,7 @@ def drift_metrics(drift: Mapping[str, Any]) -> dict[str, float | None]:
     shares = ("same_top", "mean_change", "rms_change")
     rows = {("slice." if row["group"] == "slice" else "") + _name(row["name"]): row for row in drift["rows"]}
     figures = {f"drift.{field}/{name}": row[field] for field in fields for name, row in rows.items()}
-    return figures | {
-        f"drift.{field}/{name}": _in_percent(row[field]) for field in shares for name, row in rows.items()
-    }
+    return figures | {f"drift.{field}/{name}": in_percent(row[field]) for field in shares for name, row in rows.items()}
 
 
 def drift_table(path: Path) -> dict[str, list[Any]]:
@@ -235,7 +233,8 @@ def _plain(value: Any) -> Any:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _in_percent(share: float | None) -> float | None:
+def in_percent(share: float | None) -> float | None:
+    """A share as MLflow gets it."""
     return None if share is None else round(100 * share, 4)
 
 
