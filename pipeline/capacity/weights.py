@@ -14,11 +14,11 @@ from pipeline.capacity.model import Model
 from pipeline.capacity.shapes import expected_tensors
 from pipeline.errors import ModelError
 from pipeline.inspection.artifact import QUANTIZED_PARTS, read_json
-from pipeline.inspection.schemes import Declared, Layout, Scheme, UnknownScheme, read_declared
+from pipeline.inspection.schemes import Declared, Scheme, UnknownScheme, read_declared, scheme_named
 from pipeline.inspection.tensors import REMEDY, Stored, Tensors
 from pipeline.quantizers.checkpoint import INDEX, WEIGHTS, Tensor, weight_files
-from pipeline.quantizers.fit import ROUTER, FittedRecipe, fit_tensors
-from pipeline.quantizers.storage import BLOCK, quantized_bytes
+from pipeline.quantizers.fit import ROUTER, fit_tensors
+from pipeline.quantizers.storage import quantized_bytes
 from pipeline.settings import Recipe
 
 ENGINE_BYTES = 2
@@ -179,25 +179,12 @@ def planned_weights(tensors: Sequence[Tensor], model: Model, recipe: Recipe | No
     for tensor in tensors:
         name, elements = _module(tensor.name), math.prod(tensor.shape)
         if fitted and name in schemes and tensor.name.endswith(".weight"):
-            scheme = _scheme(schemes[name], fitted)
+            scheme = scheme_named(schemes[name], fitted.group_size, fitted.recipe.backend)
             size = quantized_bytes(schemes[name], tensor, fitted.group_size, fitted.recipe.backend)
             found.append(_part(name, scheme, elements, size, model))
         else:
             found.append(_part(name, None, elements, elements * ENGINE_BYTES, model))
     return Weights(recipe.name if recipe else "bf16", _summed(found))
-
-
-def _scheme(kind: str, fitted: FittedRecipe) -> Scheme:
-    if kind.startswith("W4A16"):
-        layout: Layout = "awq" if fitted.recipe.backend == "autoawq" else "packed"
-        return Scheme(layout, 4, False, symmetric=kind == "W4A16", group=fitted.group_size)
-    if kind == "W8A8":
-        return Scheme("plain", 8, False, symmetric=True, activations="dynamic")
-    block = (BLOCK, BLOCK) if kind == "FP8_BLOCK" else None
-    static = kind == "FP8"
-    return Scheme(
-        "plain", 8, True, symmetric=True, block=block, whole=static, activations="static" if static else "dynamic"
-    )
 
 
 # --- stored modules ----------------------------------------------------------------------------

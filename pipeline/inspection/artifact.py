@@ -40,6 +40,7 @@ class Artifact:
     :ivar modules: the candidate's tensors by module and part (``weight``, ``weight_scale``, ...).
     :ivar declared: what the candidate declares; None where that cannot be read.
     :ivar intended: modules that the recipe was to quantize, where a recipe is known.
+    :ivar intended_schemes: the schemes that it was to give them.
     :ivar intended_kv_cache: the type that it was to give the KV cache, if any.
     :ivar rounded: the recipe rounds to the nearest value and does nothing else.
     """
@@ -52,6 +53,7 @@ class Artifact:
     baseline_tensors: Tensors
     declared: Declared | None = None
     intended: frozenset[str] | None = None
+    intended_schemes: frozenset[Scheme] | None = None
     intended_kv_cache: str | None = None
     rounded: bool = False
     linear: Mapping[str, Stored] = field(init=False)

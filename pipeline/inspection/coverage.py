@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pipeline.inspection.artifact import FUSED, Artifact, expert, listed, several
 from pipeline.inspection.findings import Finding, Severity, finding
@@ -70,6 +71,33 @@ def intended_modules(artifact: Artifact) -> Iterator[Finding]:
         (stored - artifact.intended, "that the recipe ignores were quantized"),
     ):
         yield from several("recipe-coverage", sorted(names), f"{len(names)} modules {what}", QUANTIZE_AGAIN)
+
+
+def intended_schemes(artifact: Artifact) -> Iterator[Finding]:
+    """Modules are quantized in a scheme of the recipe."""
+    if artifact.intended_schemes is None:
+        return
+    other: dict[tuple[str, Severity], list[str]] = defaultdict(list)
+    weights = {replace(scheme, activations=None) for scheme in artifact.intended_schemes}
+    for module in artifact.linear:
+        scheme = artifact.scheme_of(module) if artifact.quantized(module) else None
+        if scheme is not None and scheme not in artifact.intended_schemes:
+            alike = replace(scheme, activations=None) in weights  # what remains is for the replays to judge
+            other[_described(scheme), Severity.WARNING if alike else Severity.FATAL].append(module)
+    wanted = " or ".join(sorted(map(_described, artifact.intended_schemes)))
+    for (described, severity), modules in other.items():
+        yield from several(
+            "recipe-scheme",
+            modules,
+            f"{len(modules)} modules are declared otherwise than by the recipe: {described}, where it gives {wanted}",
+            "Quantize again by this recipe, or name the one that the candidate was made by.",
+            severity=severity,
+        )
+
+
+def _described(scheme: Scheme) -> str:
+    zeros = "" if scheme.symmetric else " with zero points"
+    return f"{scheme.name}{zeros}, activations {scheme.activations or 'as they are'}"
 
 
 def intended_kv_cache(artifact: Artifact) -> Iterator[Finding]:

@@ -48,6 +48,7 @@ CHECKS: Mapping[str, tuple[Severity, str]] = MappingProxyType(
         "scheme-coverage": (Severity.FATAL, "a module is left that the scheme targets, or quantized that it ignores"),
         "scheme-fused": (Severity.FATAL, "layers that the engine fuses are quantized differently"),
         "recipe-coverage": (Severity.FATAL, "a module is left that the recipe targets, or quantized that it ignores"),
+        "recipe-scheme": (Severity.FATAL, "a module has another scheme than the recipe gives it"),
         "recipe-kv-cache": (Severity.PARITY, "the KV cache is quantized otherwise than the recipe says"),
         "experts-partial": (Severity.FATAL, "some experts of a layer are quantized and others not, or are missing"),
         "protected-quantized": (Severity.WARNING, "embeddings, output head, norms, routers or vision are quantized"),

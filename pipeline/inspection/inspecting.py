@@ -12,7 +12,7 @@ from pipeline.inspection import configs, coverage, hardware, layout, scales, tem
 from pipeline.inspection.artifact import Artifact, read_json, split_experts
 from pipeline.inspection.findings import Finding, Severity, finding, gravest_first
 from pipeline.inspection.hardware import Hardware
-from pipeline.inspection.schemes import Declared, UnknownScheme, read_declared
+from pipeline.inspection.schemes import Declared, Scheme, UnknownScheme, read_declared
 from pipeline.inspection.tensors import Tensors
 from pipeline.progress import Progress, Silent
 from pipeline.quantizers.checkpoint import weight_files
@@ -29,6 +29,7 @@ def inspect_artifact(
     hardware_targets: Hardware,
     turns: Sequence[Turn] = (),
     intended: Iterable[str] | None = None,
+    intended_schemes: Iterable[Scheme] | None = None,
     intended_kv_cache: str | None = None,
     rounded: bool = False,
     template_override: str | None = None,
@@ -40,6 +41,7 @@ def inspect_artifact(
 
     :param turns: golden turns, whose prompts must come out equal.
     :param intended: modules that the recipe was to quantize, where a recipe is known.
+    :param intended_schemes: the schemes that it was to give them.
     :param intended_kv_cache: the type that it was to give the KV cache, if any.
     :param rounded: whether that recipe rounds to the nearest value and does nothing else.
     :param template_override: text of the chat template that the serving settings name.
@@ -64,6 +66,7 @@ def inspect_artifact(
             theirs,
             declared,
             None if intended is None else frozenset(intended),
+            None if intended_schemes is None else frozenset(intended_schemes),
             intended_kv_cache,
             rounded,
         )
@@ -88,6 +91,7 @@ def _weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Itera
     yield from layout.size(artifact)
     yield from coverage.declared_modules(artifact)
     yield from coverage.intended_modules(artifact)
+    yield from coverage.intended_schemes(artifact)
     yield from coverage.intended_kv_cache(artifact)
     yield from coverage.experts(artifact)
     yield from coverage.protected(artifact)

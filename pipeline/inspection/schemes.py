@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pipeline.errors import RecipeError
 from pipeline.quantizers.fit import matches
+from pipeline.quantizers.storage import BLOCK
 
 Layout = Literal["plain", "packed", "awq", "gptq"]
 _FORMATS: dict[str, Layout] = {
@@ -120,6 +121,23 @@ class Declared:
             if re.match(rule.removeprefix("+:").removeprefix("-:"), module):
                 return None if rule.startswith("-:") else _changed(base, changes)
         return base
+
+
+def scheme_named(name: str, group_size: int | None, backend: str) -> Scheme:
+    """The scheme that a recipe names, as its backend stores it.
+
+    :param name: as in a recipe: ``W4A16``, ``FP8_DYNAMIC``, ...
+    """
+    if name.startswith("W4A16"):
+        layout: Layout = "awq" if backend == "autoawq" else "packed"
+        return Scheme(layout, 4, False, symmetric=name == "W4A16", group=group_size)
+    if name == "W8A8":
+        return Scheme("plain", 8, False, symmetric=True, activations="dynamic")
+    block = (BLOCK, BLOCK) if name == "FP8_BLOCK" else None
+    static = name == "FP8"
+    return Scheme(
+        "plain", 8, True, symmetric=True, block=block, whole=static, activations="static" if static else "dynamic"
+    )
 
 
 def _changed(scheme: Scheme, changes: Mapping[str, Any]) -> Scheme:

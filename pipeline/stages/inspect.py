@@ -14,9 +14,10 @@ from pipeline import inspection
 from pipeline.digests import tree_digest
 from pipeline.errors import RecordError
 from pipeline.inspection import Finding, Severity, inspect_artifact, load_hardware
+from pipeline.inspection.schemes import Scheme, scheme_named
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
-from pipeline.quantizers.fit import fit_recipe
+from pipeline.quantizers.fit import FittedRecipe, fit_recipe
 from pipeline.settings import Recipe
 from pipeline.statistics.facts import Reason, ReasonCode
 from pipeline.store import StageOutput, Store
@@ -83,17 +84,24 @@ def look(
     :param recipe: hold it against what a recipe would quantize.
     :raises ModelError: there is no such candidate.
     """
+    fitted = fit_recipe(recipe, baseline) if recipe else None
     return inspect_artifact(
         candidate,
         baseline.path,
         hardware_targets=load_hardware(),
         turns=golden.turns,
-        intended=fit_recipe(recipe, baseline).modules if recipe else None,
+        intended=fitted.modules if fitted else None,
+        intended_schemes=_schemes(fitted) if fitted else None,
         intended_kv_cache=recipe.kv_cache if recipe else None,
         rounded=recipe is not None and recipe.method == "rtn" and recipe.smoothquant is None,
         template_override=template_override,
         progress=progress,
     )
+
+
+def _schemes(fitted: FittedRecipe) -> set[Scheme]:
+    names = set(fitted.schemes().values())
+    return {scheme_named(name, fitted.group_size, fitted.recipe.backend) for name in names}
 
 
 def read_findings(path: Path) -> tuple[Finding, ...]:

@@ -32,6 +32,8 @@ from checkpoints import (
 from inspecting import Inspect, named
 
 from pipeline.inspection import Hardware, Severity, inspect_artifact
+from pipeline.inspection.schemes import Scheme, scheme_named
+from pipeline.settings import load_recipe
 
 Candidate = Callable[..., Path]
 SECOND = [module for module in PROJECTIONS if ".layers.1.mlp." in module]
@@ -128,6 +130,54 @@ def test_faults_of_fp8(inspect: Inspect, tmp_path: Path) -> None:
     assert named(inspect(declared(made, tmp_path / "whole", FP8))) == {"scale-shape"}
     ignoring = {**BLOCKS, "modules_to_not_convert": [module]}
     assert "scheme-coverage" in named(inspect(declared(made, tmp_path / "ignoring", ignoring)))
+
+
+# --- what a recipe gives -----------------------------------------------------------------------
+
+
+def intended(recipe: str, group: int | None = None) -> set[Scheme]:
+    given = load_recipe(recipe)
+    return {scheme_named(given.scheme, group, given.backend)}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "recipe"),
+    [
+        ("fp8", "fp8-dynamic"),
+        ("fp8-static", "fp8-static"),
+        ("int8", "int8-w8a8"),
+        ("int4", "int4-gptq"),
+        ("int4-asymmetric", "int4-awq"),
+        ("awq", "int4-autoawq"),
+    ],
+)
+def test_a_candidate_has_the_scheme_of_its_recipe(
+    inspect: Inspect, candidate: Candidate, scheme: str, recipe: str
+) -> None:
+    folder = candidate(scheme)
+    assert inspect(folder, intended=PROJECTIONS, intended_schemes=intended(recipe, GROUP)) == ()
+    for other in {"fp8-dynamic", "fp8-static", "int8-w8a8", "int4-gptq", "int4-awq", "int4-autoawq"} - {recipe}:
+        found = inspect(folder, intended=PROJECTIONS, intended_schemes=intended(other, GROUP))
+        assert [(f.check, f.figures["count"]) for f in found] == [("recipe-scheme", len(PROJECTIONS))], other
+
+
+def test_other_activations_than_the_recipes_are_a_warning(inspect: Inspect, candidate: Candidate) -> None:
+    static = {"num_bits": 8, "type": "float", "strategy": "tensor", "dynamic": False}
+    groups = json.loads(json.dumps(SCHEMES["fp8"][1]["config_groups"]))
+    groups["group_0"]["input_activations"] = static
+    scale = ("float32", np.array([0.02], np.float32))
+    made = quantize(llama(), lambda weight: fp8_channel(weight) | {"input_scale": scale})
+    found = inspect(
+        candidate("fp8", made, declared={"config_groups": groups}), intended_schemes=intended("fp8-dynamic")
+    )
+    assert [(f.check, f.severity) for f in found] == [("recipe-scheme", Severity.WARNING)]
+
+
+def test_groups_of_another_size_than_the_recipes(inspect: Inspect, candidate: Candidate) -> None:
+    found = inspect(candidate("int4"), intended=PROJECTIONS, intended_schemes=intended("int4-gptq", 64))
+    assert [f.check for f in found] == ["recipe-scheme"]
+    both = intended("int4-gptq", GROUP) | intended("int8-w8a8")
+    assert inspect(candidate("int4"), intended=PROJECTIONS, intended_schemes=both) == ()  # as in a mixed recipe
 
 
 # --- modules that are best left ----------------------------------------------------------------
