@@ -51,10 +51,10 @@ errors = []
 logger.remove()
 logger.add(lambda m: errors.extend(map(float, re.findall(r"error ([\d.e+-]+)", str(m)))), level="METRIC")
 seconds, found = {}, {}
-stock = functional.linear, functional.scaled_dot_product_attention
+stock = functional.linear, functional.scaled_dot_product_attention, torch.matmul
 for turn in range(3):
     for kind in (GPTQModifier, SharedHessianGPTQ):
-        functional.linear, functional.scaled_dot_product_attention = stock
+        functional.linear, functional.scaled_dot_product_attention, torch.matmul = stock
         if kind is SharedHessianGPTQ:
             multiply_in_float32()
         tried = LlamaForCausalLM.from_pretrained(sys.argv[3], dtype="auto")
