@@ -383,8 +383,7 @@ def _load(path: Path, model: type[SettingsT]) -> tuple[SettingsT, yaml.Node | No
         for fault in error.errors():
             field = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
             faults.append(f"{path}:{_line_of(node, fault['loc'])}: {field}: {fault['msg']}")
-        fields = ", ".join(model.model_fields)
-        raise SettingsError("\n".join(faults), f"Known fields of this file: {fields}.") from error
+        raise SettingsError("\n".join(faults), f"Known fields: {', '.join(model.model_fields)}.") from error
 
 
 def load_gate(path: Path | None = None) -> GateSettings:

@@ -1,87 +1,28 @@
-"""The runner: verdicts and their exit codes, what is kept and reused, what overlaps, and how it all ends."""
+"""The runner: verdicts and their exit codes, comparability, noise and power, what is kept and reused, bad input."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import signal
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_fakes import DEAD_SERVER, TURNS, FakeMachine, always, write_checkpoint, write_golden, write_policy
+from gate_fakes import TURNS, FakeMachine, always, write_checkpoint
+from runner_cases import ALL_WORK, CASES, CODES, run_gate, without_times
 
-from pipeline import cli, gate, processes, runner, runs
-from pipeline.errors import (
-    EnvironmentMissing,
-    GoldenSetError,
-    ModelError,
-    QuantizeError,
-    RecipeError,
-    ServerError,
-    SettingsError,
-    StageError,
-    Verdict,
-)
+from pipeline import cli, gate, runner, runs
+from pipeline.errors import GoldenSetError, ModelError, RecipeError, ServerError, SettingsError, StageError, Verdict
 from pipeline.gate import Gate
 from pipeline.progress import Silent
 from pipeline.request import Request
 from pipeline.runner import RunResult, run
 from pipeline.store import Store
 
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
-
-
-@pytest.fixture(scope="module")
-def golden(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(write_golden(tmp_path_factory.mktemp("sets") / "orders"))
-
-
-@pytest.fixture
-def request_(golden: str, tmp_path: Path) -> Request:
-    return Request(model="some/model", golden=golden, policy=write_policy(tmp_path / "gate.yaml"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
-
-
-def run_gate(request: Request, store: Store) -> RunResult:
-    return run(request, store, Silent())
-
-
-def without_times(path: Path) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    del record["times"]
-    return record
-
-
 # --- verdicts ----------------------------------------------------------------------------------
-
-# With 90 turns in 30 scenarios and a margin of 10 points (one-sided 95 %): no flip proves a loss below 8.3 points;
-# 9 losses are a loss of just 10 points, which rules out neither side; 45 losses are 50 points.
-CASES: dict[Verdict, dict[str, Callable[[int], bool]]] = {
-    Verdict.ACCEPT: {},
-    Verdict.INCONCLUSIVE: {"candidate": lambda number: number not in range(0, 27, 3)},
-    Verdict.REJECT: {"candidate": lambda number: number % 2 > 0},
-    Verdict.INVALID: {"baseline": lambda number: number < 6},  # below its floor: no yardstick
-}
-ALL_WORK = sorted(
-    [*(f"{when} {what}" for when in ("start", "end") for what in ("baseline", "repeat", "candidate")), "quantize"]
-)
-CODES = {Verdict.ACCEPT: 0, Verdict.REJECT: 10, Verdict.INCONCLUSIVE: 20, Verdict.INVALID: 30}
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
@@ -288,7 +229,7 @@ def test_plan_says_what_the_set_can_decide_and_starts_nothing(
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    _signals: None,
+    signals: None,
 ) -> None:
     monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
     monkeypatch.setenv("COLUMNS", "80")
@@ -321,7 +262,7 @@ def test_plan_counts_the_items_of_general_tasks(
     tasks: str,
     code: int,
     said: str,
-    _signals: None,
+    signals: None,
 ) -> None:
     monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
     monkeypatch.setenv("COLUMNS", "80")
@@ -335,7 +276,7 @@ def test_plan_counts_the_items_of_general_tasks(
 
 
 def test_plan_names_general_tasks_whose_items_are_a_hubs(
-    request_: Request, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], _signals: None
+    request_: Request, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None
 ) -> None:
     monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
     assert request_.policy is not None
@@ -351,7 +292,7 @@ def test_plan_takes_the_noise_of_the_last_run_where_it_is_higher(
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    _signals: None,
+    signals: None,
 ) -> None:
     monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
     monkeypatch.setenv("COLUMNS", "80")
@@ -524,259 +465,7 @@ def test_the_template_of_the_serving_settings_is_the_models(
     assert given[-1] == gate.PROJECT_ROOT / "templates" / "mine.jinja"
 
 
-# --- what overlaps -----------------------------------------------------------------------------
-
-LIMIT_S = 30  # a wait that should end at once; reached only when the test fails
-
-
-def test_without_room_for_two_the_candidate_waits_for_the_baseline(
-    machine: FakeMachine, request_: Request, store: Store
-) -> None:
-    machine.overlap = False
-    quantized = threading.Event()
-    machine.hooks["quantize"] = quantized.set
-    machine.hooks["baseline"] = lambda: _wait(quantized)  # the baseline is served while the candidate is quantized
-    run_gate(request_, store)
-    assert [step for step in machine.done if step != "quantize"] == [
-        *("start baseline", "end baseline", "start repeat", "end repeat", "start candidate", "end candidate")
-    ]
-
-
-def test_with_room_for_two_both_are_served_at_once(machine: FakeMachine, request_: Request, store: Store) -> None:
-    baseline, candidate = threading.Event(), threading.Event()
-    machine.hooks["baseline"] = lambda: (baseline.set(), _wait(candidate))[1]
-    machine.hooks["candidate"] = lambda: (candidate.set(), _wait(baseline))[1]
-    assert run_gate(request_, store).verdict is Verdict.ACCEPT
-
-
-def test_the_engines_environment_is_built_while_the_model_is_resolved_and_quantized(
-    machine: FakeMachine, request_: Request, store: Store
-) -> None:
-    building, resolved, quantizing = threading.Event(), threading.Event(), threading.Event()
-
-    def build() -> None:
-        building.set()
-        _wait(resolved)
-        _wait(quantizing)
-
-    machine.hooks["serve environment"] = build
-    machine.hooks["resolve"] = lambda: (_wait(building), resolved.set())[0]
-    machine.hooks["quantize"] = quantizing.set
-    assert run_gate(request_, store).verdict is Verdict.ACCEPT
-
-
-def test_an_environment_that_cannot_be_built_ends_the_run(
-    machine: FakeMachine, request_: Request, store: Store
-) -> None:
-    quantizer = FakeServer()
-
-    def fail() -> None:
-        _wait(quantizer.started)
-        raise EnvironmentMissing("building environment 'serve' failed")
-
-    machine.hooks |= {"serve environment": fail, "quantize": quantizer.work}
-    with pytest.raises(EnvironmentMissing, match="'serve' failed"):
-        run_gate(request_, store)
-    assert quantizer.stops == 1
-    assert machine.done == ["quantize"]
-
-
-@pytest.mark.parametrize(
-    ("error", "code"), [(ModelError("no such model"), 2), (KeyboardInterrupt(), 130)], ids=["error", "Ctrl-C"]
-)
-def test_the_build_of_an_environment_ends_with_the_run(
-    error: BaseException, code: int, machine: FakeMachine, ending: Callable[..., int]
-) -> None:
-    build = FakeServer()
-
-    def fail() -> None:
-        _wait(build.started)
-        raise error
-
-    machine.hooks |= {"serve environment": build.work, "resolve": fail}
-    assert ending() == code
-    assert build.stops == 1
-
-
-def _wait(event: threading.Event) -> None:
-    assert event.wait(LIMIT_S)
-
-
-class FakeServer:
-    """Work that ends when it is stopped, like a served replay or a quantizer."""
-
-    def __init__(self) -> None:
-        self.started = threading.Event()
-        self.stopped = threading.Event()
-        self.stops = 0
-
-    def stop(self) -> None:
-        self.stops += 1
-        self.stopped.set()
-
-    def work(self) -> None:
-        processes.enrol(self)
-        try:
-            self.started.set()
-            _wait(self.stopped)
-            raise ServerError("stopped from outside")
-        finally:
-            processes.leave(self)
-
-
-@pytest.mark.parametrize(("failing", "running"), [("quantize", "baseline"), ("baseline", "quantize")])
-@pytest.mark.parametrize("overlap", [True, False])
-def test_a_failing_side_stops_the_other(
-    failing: str, running: str, overlap: bool, machine: FakeMachine, request_: Request, store: Store
-) -> None:
-    other = FakeServer()
-    machine.overlap = overlap
-
-    def fail() -> None:
-        _wait(other.started)
-        raise QuantizeError(f"{failing} is broken")
-
-    machine.hooks |= {failing: fail, running: other.work}
-    with pytest.raises(QuantizeError, match=f"{failing} is broken"):
-        run_gate(request_, store)
-    assert other.stops == 1
-    assert "start candidate" not in machine.done
-    machine.hooks.clear()
-    assert run_gate(request_, store).verdict is Verdict.ACCEPT  # nothing is left that hinders the next run
-
-
-# --- how it ends -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def _signals() -> Iterator[None]:
-    """The command line takes over signals; give them back."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    yield
-    for number, handler in zip(numbers, before, strict=True):
-        signal.signal(number, handler)
-
-
-@pytest.fixture
-def ending(
-    _signals: None, request_: Request, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., int | str | None]:
-    """Runs the whole command line and tells its exit code."""
-    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
-    program, _, *options = shlex.split(request_.command)
-
-    def end(*words: str, command: str = "run") -> int | str | None:
-        monkeypatch.setattr("sys.argv", [program, command, *options, *words])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        return caught.value.code
-
-    return end
-
-
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_the_command_line_ends_with_the_verdicts_code(
-    verdict: Verdict, machine: FakeMachine, ending: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    machine.baseline = CASES[verdict].get("baseline", always)
-    machine.candidate = CASES[verdict].get("candidate", always)
-    assert ending() == CODES[verdict]
-    shown = capsys.readouterr()
-    assert shown.out.startswith(verdict)
-    assert "reused" not in shown.out  # progress goes to stderr
-    assert "replay" in shown.err
-
-
-def test_a_tracking_server_that_is_down_costs_a_note_and_not_the_verdict(
-    machine: FakeMachine, ending: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ending() == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"Not recorded in MLflow: MLflow at {DEAD_SERVER}" in shown
-
-
-@pytest.mark.parametrize(("command", "file"), [("replay", "replies.jsonl"), ("evaluate", "outcomes.jsonl")])
-def test_a_stage_alone_tells_where_its_output_is(
-    command: str, file: str, machine: FakeMachine, ending: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ending("--side", "baseline", command=command) == 0
-    told = Path(capsys.readouterr().out.splitlines()[-1])
-    assert (told.name, told.is_file()) == (file, True)
-    assert "end candidate" not in machine.done
-
-
-PLACES = (
-    "resolve",
-    "plan",
-    "quantize",
-    "baseline",
-    "repeat",
-    "candidate",
-    "evaluate",
-    "decide",
-    "report",
-    "keep",
-    "show",
-)
-
-
-BREAKS: list[tuple[str, BaseException]] = [
-    *((place, SystemExit(0)) for place in PLACES),
-    *((place, RuntimeError("boom")) for place in PLACES),
-    ("candidate", MemoryError()),
-    ("decide", StageError("broken")),
-]
-
-
-@pytest.mark.parametrize(("place", "error"), BREAKS)
-def test_nothing_that_breaks_can_look_like_an_accept(
-    place: str,
-    error: BaseException,
-    machine: FakeMachine,
-    ending: Callable[..., int],
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def fail(*arguments: Any, **named: Any) -> Any:
-        raise error
-
-    machine.hooks[place] = fail
-    if place in ("evaluate", "decide", "report"):
-        monkeypatch.setattr(getattr(gate, place), "run", fail)
-    elif place == "keep":
-        monkeypatch.setattr(runner, "keep", fail)
-    elif place == "show":
-        monkeypatch.setattr(cli, "summary", fail)
-    assert ending() == 30
-    assert capsys.readouterr().err
-    if place != "show":
-        assert not (store.root / "runs").exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_stops_what_runs_and_ends_with_130(
-    number: signal.Signals,
-    machine: FakeMachine,
-    ending: Callable[..., int],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    baseline, candidate = FakeServer(), FakeServer()
-
-    def interrupt() -> None:
-        _wait(baseline.started)
-        os.kill(os.getpid(), number)
-        candidate.work()
-
-    machine.hooks |= {"baseline": baseline.work, "candidate": interrupt}
-    assert ending() == 130
-    assert baseline.stopped.is_set()  # perhaps twice: each nested block stops what still runs
-    assert candidate.stopped.is_set() or not candidate.started.is_set()  # it may have come too late to be started
-    told = capsys.readouterr().err
-    assert "interrupted" in told
-    assert "what is complete is reused" in told
-    assert "Traceback" not in told
+# --- requests and records ----------------------------------------------------------------------
 
 
 def test_the_command_repeats_the_request() -> None:
