@@ -26,7 +26,8 @@ from pipeline.settings import PROJECT_ROOT, ServingSettings
 from pipeline.store import Store
 
 LAUNCHER = Path(__file__).parent / "engine" / "launcher.py"
-CPU_KERNELS = Path(__file__).parent / "engine" / "cpu_kernels"
+CPU_KERNELS = Path(__file__).parent / "engine" / "cpu_kernels" / "quant_gate_cpu_kernels"
+"""Its package alone: beside it lie files that an installation leaves behind."""
 SERVED_NAME = "gate"
 """The model name in every request, the same on both sides."""
 
