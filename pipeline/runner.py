@@ -60,7 +60,9 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
             gate.measure()
         decision_dir, report_dir = gate.decision.path, gate.report.path
         decision = read_decision(decision_dir / "decision.json")
-        directory = keep(store, name, decision_dir, report_dir, gathering.run(gate).path)
+        candidate = None if gate.settled else str(gate.candidate.path)
+        kept = KeptRun(request.model, gate.recipe.name, request.command, candidate, tracker.experiment, tracker.run_id)
+        directory = keep(store, name, decision_dir, report_dir, gathering.run(gate).path, run=kept)
         tracker.decision(
             decision,
             [directory / file for file in (*TRACKED, EVIDENCE_FILE)],
@@ -70,11 +72,7 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
         tracker.finish(error)
         raise
     problem = tracker.finish()
-    candidate = None if gate.settled else str(gate.candidate.path)
-    write_kept_run(
-        directory,
-        KeptRun(request.model, gate.recipe.name, request.command, candidate, tracker.experiment, tracker.run_id),
-    )
+    write_kept_run(directory, replace(kept, mlflow_run=tracker.run_id))  # None where it was not recorded after all
     facts = RunFacts(request.model, request.recipe, request.command)
     facts = replace(
         facts,

@@ -33,8 +33,10 @@ class KeptRun:
 
 
 def write_kept_run(directory: Path, run: KeptRun) -> None:
-    """Write ``run.json`` beside the record."""
-    (directory / RUN_FILE).write_text(json.dumps(asdict(run), indent=1) + "\n", encoding="utf-8")
+    """Write ``run.json`` beside the record, or put another in its place."""
+    draft = directory / f".{RUN_FILE}"
+    draft.write_text(json.dumps(asdict(run), indent=1) + "\n", encoding="utf-8")
+    draft.replace(directory / RUN_FILE)
 
 
 def read_kept_run(directory: Path) -> KeptRun:
@@ -64,17 +66,26 @@ def find_run(store: Store, name: str) -> Path:
     )
 
 
-def keep(store: Store, name: str, *outputs: Path) -> Path:
-    """Copy the record and the reports of a run to a new ``runs/<name>`` and point ``runs/latest`` at it."""
+def keep(store: Store, name: str, *outputs: Path, run: KeptRun | None = None) -> Path:
+    """Copy the record and the reports of a run to a new ``runs/<name>`` and point ``runs/latest`` at it.
+
+    It is there whole, ``run.json`` included, or not at all.
+    """
     runs = store.root / "runs"
     directory = new_directory(runs, name)
+    draft = runs / f".draft-{directory.name}"
     try:
+        draft.mkdir()
         for output in outputs:
             for file in output.iterdir():
                 if file.name != STAGE_FILE:
-                    shutil.copy2(file, directory / file.name)
+                    shutil.copy2(file, draft / file.name)
+        if run:
+            write_kept_run(draft, run)
+        draft.replace(directory)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)  # half a record must not pass for one
+        shutil.rmtree(draft, ignore_errors=True)
+        directory.rmdir()
         raise
     link = runs / f".latest-{directory.name}"
     link.symlink_to(directory.name)

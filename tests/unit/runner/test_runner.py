@@ -522,3 +522,30 @@ def test_half_a_copied_record_is_not_left_behind(tmp_path: Path, monkeypatch: py
     with pytest.raises(OSError, match="No space left"):
         runs.keep(store, "name", output)
     assert list((store.root / "runs").iterdir()) == []
+
+
+def test_a_record_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a kill in the middle would leave it."""
+    output = tmp_path / "output"
+    output.mkdir()
+    (output / "decision.json").write_text("{}")
+    (output / "report.html").write_text("")
+    store = Store(tmp_path / "home")
+    seen, copy, link = [], runs.shutil.copy2, Path.symlink_to
+
+    def names() -> list[str]:
+        return sorted(path.name for path in (store.root / "runs" / "name").iterdir())
+
+    def copying(source: Path, target: Path) -> None:
+        copy(source, target)
+        seen.append(names())
+
+    def linking(path: Path, target: str) -> None:
+        link(path, target)
+        seen.append(names())
+
+    monkeypatch.setattr(runs.shutil, "copy2", copying)
+    monkeypatch.setattr(Path, "symlink_to", linking)
+    runs.keep(store, "name", output, run=runs.KeptRun("m", "r", "c", None, "e", None))
+    assert seen == [[], [], ["decision.json", "report.html", "run.json"]]
+    assert (store.root / "runs" / "latest" / "run.json").is_file()
