@@ -60,8 +60,8 @@ def _lines(where: str, recorded: Path, derived: Path) -> Iterator[Difference]:
                 return
             try:
                 before, after = json.loads(old), json.loads(new)
-            except ValueError:
-                yield Difference(f"{where}:{number}", "is not JSON")
+            except (ValueError, RecursionError):
+                yield Difference(f"{where}:{number}", "is not JSON, or nested too deeply to be read")
                 continue
             called = " ".join(str(after[key]) for key in ("turn_id", "metric") if key in after)
             yield from _fields(f"{where}:{number} ({called})", before, after)

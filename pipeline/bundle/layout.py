@@ -46,6 +46,7 @@ LINE_DIGITS = 8
 """Hexadecimal digits kept of a line's digest. They only say where; that nothing was edited is for the file's digest."""
 SHOWN = 5
 """Lines named of one edited file."""
+_REMEDY = "Give a file that `quant-gate bundle` wrote, and the version of quant-gate that wrote it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +74,19 @@ def write_manifest(root: Path, facts: Mapping[str, Any]) -> None:
 def read_manifest(root: Path) -> dict[str, Any]:
     """The manifest of an unpacked bundle.
 
-    :raises RecordError: there is none, or it is of another version.
+    :raises RecordError: there is none, it is of another version, or it does not list files.
     """
     manifest = read_json(root / MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("schema_version") != SCHEMA_VERSION:
-        raise RecordError(
-            f"{MANIFEST}: not the manifest of a bundle of version {SCHEMA_VERSION}",
-            "Give a file that `quant-gate bundle` wrote, and the version of quant-gate that wrote it.",
-        )
+        raise RecordError(f"{MANIFEST}: not the manifest of a bundle of version {SCHEMA_VERSION}", _REMEDY)
+    if not isinstance(manifest.get("run"), dict) or not _lists_files(manifest.get("files")):
+        raise RecordError(f"{MANIFEST}: does not say of which run it is, and which files with which digests", _REMEDY)
     return manifest
+
+
+def _lists_files(files: Any) -> bool:
+    known = files.values() if isinstance(files, dict) else [None]
+    return all(isinstance(facts, dict) and isinstance(facts.get("sha256"), str) for facts in known)
 
 
 def altered(root: Path, manifest: Mapping[str, Any]) -> list[Difference]:
@@ -102,8 +107,8 @@ def altered(root: Path, manifest: Mapping[str, Any]) -> list[Difference]:
 def _edited_lines(root: Path, name: str) -> list[Difference]:
     """The lines of a file whose digests differ, named by turn where they belong to one."""
     try:
-        expected = json.loads((root / LINES).read_text(encoding="utf-8"))[name]
-    except (OSError, ValueError, KeyError, TypeError):
+        expected = list(read_json(root / LINES)[name])
+    except (RecordError, KeyError, TypeError):
         return []
     actual = list(_line_digests(root / name))
     edited = [n for n, pair in enumerate(zip(actual, expected, strict=False)) if pair[0] != pair[1]]
@@ -121,7 +126,7 @@ def _subject(line: bytes) -> str:
     try:
         value = json.loads(line)
         turn = value.get("turn_id") or value.get("id")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return ""
     metric = value.get("metric")
     return f"{turn}{f', {metric},' if metric else ''} " if turn else ""

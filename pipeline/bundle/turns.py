@@ -76,5 +76,5 @@ def read_golden(manifest: Mapping[str, Any], turns: tuple[Turn, ...]) -> GoldenS
             turns=turns,
             slice_counts=dict(sorted(Counter(name for turn in turns for name in turn.slices).items())),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"golden.json: incomplete: {error!r}", _REMEDY) from error

@@ -117,21 +117,22 @@ def verify(root: Path, kept: Path | None = None) -> Verification:
     manifest = read_manifest(root)
     found = altered(root, manifest)
     decision = read_json(root / DECISION_FILE)
+    if not isinstance(decision, dict):
+        raise RecordError(f"{DECISION_FILE}: not a decision record", _REMEDY)
     notes: list[str] = []
     try:
         verdict = Verdict(decision["verdict"])
+        if kept is not None:
+            found += comparing.fields(f"{kept.name}/{DECISION_FILE}", read_json(kept / DECISION_FILE), decision)
+            found += comparing.lines(f"{kept.name}/{FLIPS_FILE}", kept / FLIPS_FILE, root / FLIPS_FILE)
         found += _Check(root, manifest, decision).all(notes)
     except GateError as error:
         found.append(Difference("the evidence", error.message))
         verdict = Verdict.INVALID
-    except (LookupError, TypeError, ValueError, AttributeError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's files make the code of a run raise
         found.append(Difference("the evidence", f"nothing can be derived from it: {error!r}"))
         verdict = Verdict.INVALID
-    if kept is not None:
-        found += comparing.fields(f"{kept.name}/{DECISION_FILE}", read_json(kept / DECISION_FILE), decision)
-        found += comparing.lines(f"{kept.name}/{FLIPS_FILE}", kept / FLIPS_FILE, root / FLIPS_FILE)
-    digest = file_digest(root / MANIFEST)
-    return Verification(manifest.get("run", {}), verdict, digest, decision, tuple(found), tuple(notes))
+    return Verification(manifest["run"], verdict, file_digest(root / MANIFEST), decision, tuple(found), tuple(notes))
 
 
 class _Check:

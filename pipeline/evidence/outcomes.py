@@ -27,7 +27,7 @@ def read_outcomes(path: Path) -> list[Outcome]:
                     continue
                 try:
                     outcomes.append(_outcome(json.loads(line), shared))
-                except (ValueError, KeyError, TypeError) as error:
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise RecordError(f"{path}:{number}: not an outcome: {error!r}", _REMEDY) from error
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot read: {error}", _REMEDY) from error

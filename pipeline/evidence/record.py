@@ -191,7 +191,7 @@ def read_decision(path: Path) -> dict[str, Any]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{path}: cannot read the decision record: {error}", _REMEDY) from error
     _validate(record, str(path))
     verdict = Verdict(record["verdict"])

@@ -63,7 +63,7 @@ def read_records(path: Path) -> dict[str, Record]:
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             record = _parse(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RecordError(
                 f"{path}:{number}: not a reply record: {error!r}", f"Remove {path.parent} and run again."
             ) from error

@@ -25,6 +25,9 @@ from pipeline.signoff.attestation import (
 )
 from pipeline.signoff.weights import SIGNATURE_FILE, weights_fault
 
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
+"""What JSON of another shape than expected makes the code that reads it raise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -77,6 +80,10 @@ def check(
                 differences += _signed_off(signoff, found)
             except GateError as error:
                 differences.append(Difference(f"{ATTESTATIONS}/{SIGNOFF_FILE}", error.message))
+            except _MALFORMED as error:
+                differences.append(
+                    Difference(f"{ATTESTATIONS}/{SIGNOFF_FILE}", f"speaks of what is damaged: {error!r}")
+                )
         if weights is None:
             notes.append("The weights were not at hand: their digests are as recorded.")
         else:
@@ -106,7 +113,7 @@ def _verdict(root: Path, found: Verification, keys: Mapping[Path, Any]) -> list[
         return differences
     except GateError as error:
         return [Difference(where, error.message)]
-    except (KeyError, TypeError) as error:
+    except _MALFORMED as error:
         return [Difference(where, f"is incomplete: {error!r}")]
 
 
@@ -141,16 +148,20 @@ def _signed_off(signoff: Signoff, found: Verification) -> list[Difference]:
 
 def altered_weights(root: Path, weights: Path) -> list[Difference]:
     """Files of the candidate that are not those that were measured, and such that were not there then."""
-    measured = read_json(root / CHECKPOINTS / "candidate.json")
+    name = f"{CHECKPOINTS}/candidate.json"
+    try:
+        measured = {file: facts["sha256"] for file, facts in read_json(root / name).items()}
+    except _MALFORMED as error:
+        return [Difference(name, f"does not say what was measured: {error!r}")]
     found = [
         Difference(str(file), "was not there when the candidate was measured")
         for file in [*beside_weights(weights), *sorted(weights.glob("*.safetensors"))]
         if file.name not in measured
     ]
-    for name, facts in measured.items():
+    for name, digest in measured.items():
         file = weights / name
         if not file.is_file():
             found.append(Difference(str(file), "is missing"))
-        elif file_digest(file) != facts["sha256"]:
+        elif file_digest(file) != digest:
             found.append(Difference(str(file), "is not the file that was measured"))
     return found

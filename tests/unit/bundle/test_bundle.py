@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gate_fakes import FakeMachine
 
-from pipeline.bundle import verifying
+from pipeline.bundle import comparing, verifying
 from pipeline.bundle.archive import pack, unpack
 from pipeline.bundle.layout import EVIDENCE_FILE, MANIFEST, read_manifest, write_manifest
 from pipeline.bundle.turns import read_turns, write_turns
@@ -369,6 +369,77 @@ def test_other_code_that_comes_to_the_same_is_noted(accepted: Path, monkeypatch:
     found = verified(accepted)
     assert found.exit_code == 0
     assert "other code" in found.notes[0]
+
+
+# --- damage ------------------------------------------------------------------------------------
+
+NESTED = "[" * 100_000
+
+
+def first_line(name: str, text: str) -> Callable[[Path], None]:
+    """Puts ``text`` in the place of the first line."""
+
+    def edit(root: Path) -> None:
+        path = root / name
+        path.write_text(text + "\n" + path.read_text("utf-8").partition("\n")[2], "utf-8")
+
+    return edit
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    **{
+        f"a nested line of {name}": (first_line(name, NESTED), f"{name}:1: was edited")
+        for name in ("requests.jsonl", "turns.jsonl", "replays/candidate/outcomes.jsonl")
+    },
+    "a nested reply": (
+        first_line("replays/candidate/replies.jsonl", NESTED),
+        "replies.jsonl:1: not a reply record: RecursionError",
+    ),
+    "an endless number of transcripts": (
+        edit_json("golden.json", lambda golden: golden.update(transcripts=float("inf"))),
+        "golden.json: incomplete: OverflowError",
+    ),
+    "digests of lines of another shape": (
+        edit_json("lines.json", lambda lines: lines.update({"turns.jsonl": 1})),
+        "lines.json: has digest",
+    ),
+    "inputs of another shape": (
+        edit_json("decision.json", lambda record: record.update(inputs=[])),
+        "nothing can be derived from it: AttributeError",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_a_difference(name: str, accepted: Path, tmp_path: Path) -> None:
+    damage, named = DAMAGES[name]
+    unpack(accepted / EVIDENCE_FILE, tmp_path)
+    damage(tmp_path)
+    found = verify(tmp_path)
+    assert named in told(found) and found.exit_code == 30
+
+
+def test_a_nested_line_of_flips_is_one_that_differs(accepted: Path, tmp_path: Path) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path)
+    (tmp_path / "flips.jsonl").write_text(NESTED + "\n", "utf-8")
+    (tmp_path / "other.jsonl").write_text("{}\n", "utf-8")
+    (found,) = comparing.lines("flips.jsonl", tmp_path / "flips.jsonl", tmp_path / "other.jsonl")
+    assert str(found) == "flips.jsonl:1: is not JSON, or nested too deeply to be read"
+
+
+@pytest.mark.parametrize("files", [None, [], {"decision.json": None}, {"decision.json": {"sha256": 1}}])
+def test_a_manifest_that_lists_no_files_is_an_error(files: Any, accepted: Path, tmp_path: Path) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path)
+    edit_json(MANIFEST, lambda manifest: manifest.update(files=files))(tmp_path)
+    with pytest.raises(RecordError, match=r"manifest\.json: does not say"):
+        verify(tmp_path)
+
+
+def test_a_record_that_is_no_object_is_an_error(accepted: Path, tmp_path: Path) -> None:
+    unpack(accepted / EVIDENCE_FILE, tmp_path)
+    (tmp_path / "decision.json").write_text("[]", "utf-8")
+    with pytest.raises(RecordError, match="not a decision record"):
+        verify(tmp_path)
 
 
 # --- files that are no bundles -----------------------------------------------------------------

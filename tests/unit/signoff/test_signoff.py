@@ -51,6 +51,14 @@ def accept(directory: Path, key: SigningKey, trusted: dict[Path, Any], note: str
     return sign_off(directory, key, trusted, by="Ada", note=note)
 
 
+@pytest.mark.parametrize("content", ["[]", '{"model.safetensors": null}'])
+def test_a_damaged_list_of_weights_is_a_difference(content: str, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "candidate.json").write_text(content, "utf-8")
+    (found,) = checking.altered_weights(tmp_path, tmp_path)
+    assert str(found).startswith("checkpoints/candidate.json: does not say what was measured")
+
+
 # --- keys --------------------------------------------------------------------------------------
 
 
