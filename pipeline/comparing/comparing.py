@@ -110,6 +110,13 @@ class Comparison:
         model = request.candidate or request.baseline
         serving = request.candidate_serving or request.serving
         self.candidate = self._side("candidate", request.candidate_url, model, serving, declared.candidate)
+        if (endpoints := self._endpoints) and len(
+            {(side.endpoint.url, side.endpoint.model) for side in endpoints}
+        ) == 1:
+            raise UsageError(
+                f"both sides are {self.baseline.label}: an endpoint compared with itself shows nothing",
+                "Give the candidate's own URL, or name its `model` in the --declared file.",
+            )
         self.changes = variables.changed(self.baseline.variables(), self.candidate.variables())
         variables.demand_one(self.changes, request.combined)
         self.load_settings = load_load_settings(request.slo)
@@ -131,11 +138,31 @@ class Comparison:
             return self.baseline, self.candidate
         return None
 
+    @property
+    def _endpoints(self) -> tuple[EndpointSide, EndpointSide] | None:
+        """Both sides, where we serve neither."""
+        if isinstance(self.baseline, EndpointSide) and isinstance(self.candidate, EndpointSide):
+            return self.baseline, self.candidate
+        return None
+
+    def _alike(self) -> list[str]:
+        """That two addresses may lead to one model: builds that differ may honestly answer a few prompts alike."""
+        if (sides := self._endpoints) is None or sides[0].digest != sides[1].digest:
+            return []
+        weights = [side.declared.weights for side in sides]
+        if weights[0] is not None and weights[0] == weights[1]:
+            return []
+        return [
+            "that there are two models at all: both endpoints answer the fixed prompts word for word alike, as one "
+            "model behind two addresses does."
+        ]
+
     def conditions(self) -> list[str]:
         """What the verdict is conditional on, whatever the replays show."""
         told = variables.told(self.changes)
         lines = [f"what was changed: {'; '.join(told)}." if told else "no known difference between the sides."]
-        return [*lines, *variables.combined(self.changes), *self.baseline.conditions(), *self.candidate.conditions()]
+        sides = [*self.baseline.conditions(), *self.candidate.conditions()]
+        return [*lines, *variables.combined(self.changes), *sides, *self._alike()]
 
     def load(self) -> StageOutput:
         """Both sides under load, in pairs.

@@ -186,6 +186,7 @@ class EndpointSide:
         """Ask it every turn."""
         return endpoint_replay.run(
             store,
+            side=self.name,
             endpoint=self.endpoint,
             golden=golden,
             sampling=policy.sampling,

@@ -25,6 +25,7 @@ from pipeline.store import StageOutput, Store
 def run(
     store: Store,
     *,
+    side: str,
     endpoint: Endpoint,
     golden: GoldenSet,
     sampling: Sampling,
@@ -35,6 +36,7 @@ def run(
 ) -> tuple[StageOutput, ...]:
     """Replay ``golden`` through ``endpoint``, and ``repeats`` times more in other orders, or reuse the kept replies.
 
+    :param side: ``baseline`` or ``candidate``: neither is ever given the other's replies.
     :raises ServerError: the endpoint no longer answers.
     :raises ReplayError: too many turns got no answer.
     """
@@ -42,6 +44,7 @@ def run(
     def replayed(repeat: int) -> StageOutput:
         drawn, settings = repeat_sampling(sampling, repeat), repeat_settings(replay_settings, repeat)
         inputs = {
+            "side": side,
             "endpoint": endpoint.identity(),
             "requests": digest_of({t.id: request_digest(build_request(t, drawn)) for t in golden.turns}),
             "sampling": drawn.model_dump(),

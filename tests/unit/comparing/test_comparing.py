@@ -135,6 +135,58 @@ def test_kept_replies_are_reused_until_the_endpoint_answers_otherwise(
     assert run(golden, tmp_path, *sides).decision["verdict"] == "REJECT"
 
 
+def test_an_endpoint_is_not_compared_with_itself(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    server = endpoint()
+    with pytest.raises(UsageError, match=f"both sides are gate at {server.url}") as refused:
+        run(golden, tmp_path, server, server)
+    assert refused.value.exit_code == 2
+
+
+def test_two_models_of_one_endpoint_are_both_asked(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    server = endpoint()
+    text = DECLARED.replace("{weights", "{model: one, weights", 1).replace(
+        "candidate: {", "candidate: {model: two, ", 1
+    )
+    result = run(golden, tmp_path, server, server, text=text)
+    assert result.decision["verdict"] == "ACCEPT"
+    asked = [body["model"] for body in server.requests if "where is order" in body["messages"][-1]["content"]]
+    assert asked.count("one") >= 45 and asked.count("two") >= 45
+
+
+def test_no_side_is_given_the_replies_of_the_other(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    one, other, third = endpoint(), endpoint(), endpoint()
+    run(golden, tmp_path, one, other)
+    before = len(other.requests)
+    run(golden, tmp_path, other, third)
+    assert len(other.requests) - before >= 45
+
+
+def test_endpoints_that_answer_the_probes_alike_may_be_one_model(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    alike = "one model behind two addresses"
+    same = run(golden, tmp_path, endpoint(), endpoint()).decision["conditions"]
+    assert alike in same[-2] + same[-1]
+
+    other = endpoint()
+    orders = other.respond
+    assert orders is not None
+    other.respond = lambda body: (
+        orders(body) if "order" in body["messages"][-1]["content"] else {"role": "assistant", "content": "Hm."}
+    )
+    differing = run(golden, tmp_path, endpoint(), other).decision["conditions"]
+    assert not any(alike in line for line in differing)
+    text = DECLARED.replace("model-int4@def", "model@abc")
+    declared = run(golden, tmp_path, endpoint(), endpoint(), text=text).decision["conditions"]
+    assert not any(alike in line for line in declared)
+
+
 def test_a_key_reaches_the_endpoint_and_no_file(
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
