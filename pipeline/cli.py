@@ -57,6 +57,7 @@ from pipeline.signoff.commands import register as register_signoff
 from pipeline.stages import inspect
 from pipeline.store import Store
 from pipeline.tracking import tracking_uri, ui_address, ui_server, without_password
+from pipeline.visible import visible
 
 app = typer.Typer(
     help="Release gate for quantized chat models: quantize, serve, replay golden transcripts, accept or reject.\n\n"
@@ -403,7 +404,7 @@ def main() -> None:
     except OSError as error:  # a full disk, a folder that cannot be written: nothing that a traceback explains
         sys.exit(_complain(StageError(f"the system refused: {error}", "Check disk space and access rights.")))
     except Exception as error:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
-        _console(stderr=True).print(Text(scrubbed("".join(traceback.format_exception(error)))), soft_wrap=True)
+        _console(stderr=True).print(Text(visible(scrubbed("".join(traceback.format_exception(error))))), soft_wrap=True)
         sys.exit(GateError.exit_code)
 
 
@@ -431,7 +432,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _complain(error: GateError) -> int:
     console = _console(stderr=True)
-    console.print(Text.assemble(("error:", "bold red"), " ", scrubbed(error.message)), soft_wrap=True)
+    console.print(Text.assemble(("error:", "bold red"), " ", visible(scrubbed(error.message))), soft_wrap=True)
     if error.remedy:
-        console.print(Text.assemble(("remedy:", "bold"), " ", scrubbed(error.remedy)), soft_wrap=True)
+        console.print(Text.assemble(("remedy:", "bold"), " ", visible(scrubbed(error.remedy))), soft_wrap=True)
     return error.exit_code

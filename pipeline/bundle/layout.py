@@ -29,6 +29,7 @@ from typing import Any
 
 from pipeline.digests import file_digest
 from pipeline.errors import RecordError
+from pipeline.visible import visible
 
 SCHEMA_VERSION = 1
 EVIDENCE_FILE = "evidence.tar.zst"
@@ -57,7 +58,7 @@ class Difference:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.text}"
+        return visible(f"{self.where}: {self.text}")
 
 
 def write_manifest(root: Path, facts: Mapping[str, Any]) -> None:

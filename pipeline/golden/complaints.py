@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.errors import GoldenSetError
+from pipeline.visible import visible
 
 SHOWN = 20
 """Most complaints that one error message lists."""
@@ -34,7 +35,7 @@ class Complaint:
 
     def __str__(self) -> str:
         """``file:line: id: field: message``."""
-        return f"{self.file}:{self.line}: {self.id or '-'}: {self.field or '-'}: {self.message}"
+        return visible(f"{self.file}:{self.line}: {self.id or '-'}: {self.field or '-'}: {self.message}")
 
 
 def raise_errors(name: str, complaints: Iterable[Complaint]) -> None:

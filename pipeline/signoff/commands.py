@@ -23,6 +23,7 @@ from pipeline.signoff.checking import Checked, check
 from pipeline.signoff.keys import PASSWORD, PRIVATE, PUBLIC, key_directory, load_key, new_keys, public_keys
 from pipeline.signoff.releasing import Released, attest, roll_back, sign_off
 from pipeline.store import Store
+from pipeline.visible import visible
 
 keys_app = typer.Typer(help="Signing keys.", no_args_is_help=True)
 
@@ -172,7 +173,7 @@ def _view(checked: Checked) -> Text:
     if checked.attested:
         text.append("The verdict is signed by a trusted key.\n")
     for note in found.notes:
-        text.append(f"{note}\n", "dim")
+        text.append(f"{visible(note)}\n", "dim")
     text.rstrip()
     return text
 
