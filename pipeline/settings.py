@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 import evaluators
 from pipeline.errors import RecipeError, SettingsError
 from pipeline.secrets import find_secret
-from pipeline.yaml_nodes import values
+from pipeline.yaml_nodes import compose, line_of, repeated, values
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = PROJECT_ROOT / "configs"
@@ -321,38 +321,8 @@ class SuiteSettings(_Facts):
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
-
-def _line_of(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
-    """Line (from 1) of the deepest part of ``location`` that the document has."""
-    line = 1 if node is None else node.start_mark.line + 1
-    for part in location:
-        following: yaml.Node | None = None
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                if key.value == str(part):
-                    following, line = value, key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            following = node.value[part]
-            line = following.start_mark.line + 1
-        if following is None:
-            break
-        node = following
-    return line
-
-
-def _repeated(node: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Keys that stand twice in one mapping, where YAML readers silently take the last."""
-    if isinstance(node, yaml.MappingNode):
-        seen = set()
-        for key, value in node.value:
-            if key.value in seen:
-                yield key
-            if isinstance(key, yaml.ScalarNode):
-                seen.add(key.value)
-            yield from _repeated(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _repeated(item)
+_MOST_BYTES = 1_000_000
+_FAULTS_SHOWN = 20
 
 
 def load_settings(path: Path, model: type[SettingsT]) -> SettingsT:
@@ -365,25 +335,52 @@ def load_settings(path: Path, model: type[SettingsT]) -> SettingsT:
 
 def _load(path: Path, model: type[SettingsT]) -> tuple[SettingsT, yaml.Node | None]:
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+        text = raw[:_MOST_BYTES].decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: cannot read: {error}", "Check the path and the file's permissions.") from error
+    if len(raw) > _MOST_BYTES:
+        raise SettingsError(f"{path}: larger than {_MOST_BYTES:,} bytes", "This is no settings file: check the path.")
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        twice = [f"{path}:{key.start_mark.line + 1}: {key.value}: given twice" for key in _repeated(node)]
+        node = compose(text)
+        twice = list(repeated(node))
         data = values(node)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # an impossible date is a ValueError
+    except yaml.YAMLError as error:
         raise SettingsError(f"{path}: not valid YAML: {error}", "Mend the syntax at the place named.") from error
     if twice:
-        raise SettingsError("\n".join(twice), "Keep one of them.")
+        lines = [f"{path}:{key.start_mark.line + 1}: {key.value}: given twice" for key in twice]
+        raise SettingsError(_listed(lines), "Keep one of them.")
     try:
         return model.model_validate({} if data is None else data), node
     except ValidationError as error:
-        faults = []
-        for fault in error.errors():
-            field = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
-            faults.append(f"{path}:{_line_of(node, fault['loc'])}: {field}: {fault['msg']}")
-        raise SettingsError("\n".join(faults), f"Known fields: {', '.join(model.model_fields)}.") from error
+        faults: list[Fault] = [(fault["loc"], fault["msg"] + _number_hint(fault["input"])) for fault in error.errors()]
+        raise _refusal(path, node, faults, f"Known fields: {', '.join(model.model_fields)}.") from error
+
+
+Fault = tuple[tuple[int | str, ...], str]
+
+
+def _refusal(path: Path, node: yaml.Node | None, faults: list[Fault], remedy: str) -> SettingsError:
+    lines = []
+    for location, text in faults[:_FAULTS_SHOWN]:  # to find a line is to read the document
+        field = ".".join(map(str, location)) or "(whole file)"
+        lines.append(f"{path}:{line_of(node, location)}: {field}: {text}")
+    return SettingsError(_listed(lines, len(faults)), remedy)
+
+
+def _listed(lines: list[str], count: int = 0) -> str:
+    more = max(count, len(lines)) - _FAULTS_SHOWN
+    return "\n".join(lines[:_FAULTS_SHOWN] + ([f"... and {more} more"] if more > 0 else []))
+
+
+def _number_hint(given: object) -> str:
+    """For 1e-3, which YAML 1.1 reads as text: a float has a point and a signed exponent there."""
+    found = isinstance(given, str) and re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", given)
+    if not found:
+        return ""
+    whole, point, sign, exponent = found.groups()
+    return f" (YAML reads {given} as text: write {whole}{point or '.0'}e{sign or '+'}{exponent})"
 
 
 def load_gate(path: Path | None = None) -> GateSettings:
@@ -394,11 +391,11 @@ def load_gate(path: Path | None = None) -> GateSettings:
     path = path or CONFIGS / "gate.yaml"
     policy, node = _load(path, GateSettings)
     known = evaluators.METRICS
-    faults = [(name, "no such metric") for name in policy.metrics if name not in known]
-    faults += [(name, "not named (`gating: false` only watches it)") for name in known if name not in policy.metrics]
+    faults: list[Fault] = [(("metrics", name), "no such metric") for name in policy.metrics if name not in known]
+    missing = "not named (`gating: false` only watches it)"
+    faults += [(("metrics", name), missing) for name in known if name not in policy.metrics]
     if faults:
-        lines = [f"{path}:{_line_of(node, ('metrics', name))}: metrics.{name}: {fault}" for name, fault in faults]
-        raise SettingsError("\n".join(lines), f"Known metrics: {', '.join(known)}.")
+        raise _refusal(path, node, faults, f"Known metrics: {', '.join(known)}.")
     return policy
 
 

@@ -111,7 +111,13 @@ def test_the_shipped_policy_is_the_one_that_is_documented() -> None:
         ("alpha: 0.05", "alpha: [0.05", "some.yaml: not valid YAML"),
         ("alpha: 0.05", "alpha: 2026-13-40", "some.yaml: not valid YAML: month must be in 1..12"),
         ("alpha: 0.05", "alpha: !!python/name:os.system", "some.yaml: not valid YAML: could not determine a constru"),
-        ("alpha: 0.05", "noise: &again [*again]", "some.yaml: not valid YAML"),
+        ("alpha: 0.05", "noise: &again [*again]", "some.yaml: not valid YAML: an alias stands within"),
+        ("alpha: 0.05", "? [a, b]\n: 1", "some.yaml: not valid YAML: while constructing a mapping"),
+        ("alpha: 0.05", "? &x [a, b]\n: 1\n? *x\n: 2", "some.yaml: not valid YAML: while constructing a mapping"),
+        ("alpha: 0.05", "alpha: !!int ''", "some.yaml: not valid YAML: string index out of range"),
+        ("alpha: 0.05", "alpha: 1e-3", "some.yaml:1: alpha: Input should be a valid number (YAML reads 1e-3 as text: "),
+        ("alpha: 0.05", "alpha: " + "[" * 150 + "]" * 150, "some.yaml: not valid YAML: nested too deeply"),
+        ("alpha: 0.05", "alpha: " + "[" * 5000 + "]" * 5000, "some.yaml: not valid YAML: nested too deeply"),
         ("gating: true", "gating: false", "some.yaml:1: (whole file): Value error, no metric is gating"),
     ],
 )
@@ -147,6 +153,33 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_policy_is_refused(text: str, expected: str, tmp_path: Path) -> None:
     assert faults_of(text, tmp_path).startswith(expected)
+
+
+@pytest.mark.parametrize("form", ["[{0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}]", "{{<<: [{0}, {0}, {0}, {0}, {0}, {0}]}}"])
+def test_a_few_lines_that_stand_for_millions_of_values_are_refused(form: str, tmp_path: Path) -> None:
+    lines = ["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {form.format(f'*a{n - 1}')}" for n in range(1, 10))]
+    assert faults_of("\n".join(lines), tmp_path).startswith("some.yaml: not valid YAML: more than 100,000 values")
+
+
+def test_a_file_too_large_for_settings_is_refused_unread(tmp_path: Path) -> None:
+    assert faults_of(GATE + "#" * 1_000_000, tmp_path) == "some.yaml: larger than 1,000,000 bytes"
+
+
+def test_a_number_that_yaml_reads_as_text_is_told_with_what_to_write(tmp_path: Path) -> None:
+    for given, meant in (("1e-3", "1.0e-3"), ("1e-320", "1.0e-320"), ("2.5e3", "2.5e+3"), ("5E-2", "5.0e-2")):
+        assert faults_of(GATE.replace("0.05", given), tmp_path).endswith(f"as text: write {meant})")
+
+
+def test_of_many_faults_the_first_are_told(tmp_path: Path) -> None:
+    lines = faults_of(GATE + "".join(f"unknown{n}: 1\n" for n in range(30)), tmp_path).splitlines()
+    assert (lines[19][:22], lines[20:]) == ("some.yaml:28: unknown1", ["... and 10 more"])
+    twice = faults_of("".join(f"some{n}: 1\nsome{n}: 2\n" for n in range(30)), tmp_path).splitlines()
+    assert (twice[19], twice[20:]) == ("some.yaml:40: some19: given twice", ["... and 10 more"])
+
+
+def test_a_key_that_stands_twice_is_told_once_however_often_it_is_an_alias(tmp_path: Path) -> None:
+    text = "a: &a {x: 1, x: 2}\nb: [*a, *a]\n"
+    assert faults_of(text, tmp_path) == "some.yaml:1: x: given twice"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
