@@ -27,8 +27,13 @@ def select(golden: GoldenSet, sample: SamplePolicy) -> GoldenSet:
     Scenarios come in the order of the SHA-256 of seed and name, which is as good as at random and the same
     everywhere. The digest is that of the whole set with the settings: another sample is another set.
 
-    :raises SettingsError: no scenario is short enough.
+    :raises SettingsError: no scenario is short enough, or ``sample.at_least`` names a slice that the set has not.
     """
+    if unknown := [name for name in sample.at_least if name not in golden.slice_counts]:
+        raise SettingsError(
+            f"sample.at_least: no slice {', '.join(unknown)} in {golden.name}",
+            f"Known slices: {', '.join(golden.slice_counts)}.",
+        )
     members: dict[str, list[Turn]] = {}
     for turn in golden.turns:
         members.setdefault(turn.scenario, []).append(turn)

@@ -42,8 +42,15 @@ def test_a_slice_can_be_given_more(shipped: GoldenSet) -> None:
     assert len(sample.turns) < 350
     rest = {name: sample.slice_counts[name] / count for name, count in shipped.slice_counts.items()}
     assert min(rest.values()) > 0.15  # what is left is shared among all
-    everything = select(shipped, SamplePolicy(turns=10, at_least={"must_refuse": 9999, "no_such_slice": 5}))
+    everything = select(shipped, SamplePolicy(turns=10, at_least={"must_refuse": 9999}))
     assert everything.slice_counts["must_refuse"] == shipped.slice_counts["must_refuse"]
+
+
+@pytest.mark.parametrize("turns", [10, 10**6])
+def test_a_slice_that_the_set_has_not_is_refused(turns: int, shipped: GoldenSet) -> None:
+    with pytest.raises(SettingsError, match=r"sample\.at_least: no slice must_refuze in ") as caught:
+        select(shipped, SamplePolicy(turns=turns, at_least={"must_refuse": 5, "must_refuze": 5}))
+    assert ", must_refuse, " in caught.value.remedy
 
 
 def test_it_is_the_same_whatever_the_order_of_the_turns(shipped: GoldenSet) -> None:
