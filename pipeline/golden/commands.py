@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from pipeline.errors import GoldenSetError, InputError
+from pipeline.errors import GoldenSetError, InputError, UsageError
 from pipeline.golden.check import calibration_files, survey
 from pipeline.golden.complaints import Severity
 from pipeline.golden.importers import FORMATS, Dropped, Options, import_transcripts
@@ -133,10 +133,13 @@ def import_command(
         source=source,
         licence=licence,
         slices=tuple(slices or ()),
-        system=system.read_text(encoding="utf-8").strip() if system else "",
+        system=_text(system) if system else "",
         tools=tuple(read_json(tools)) if tools else (),
     )
-    output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(f"--to {output}: {error.filename} is no directory", "Give another --to.") from error
     taken, reasons = 0, Counter[str]()
     left = output.with_suffix(".dropped.txt")
     part = output.with_name(output.name + ".part")
@@ -158,3 +161,10 @@ def import_command(
     else:
         console.print(Text(f"all that was dropped, with reasons: {left}"), soft_wrap=True)
     console.print(Text(f"wrote {output}"), soft_wrap=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--system {path}: cannot be read as UTF-8 text: {error}", "Check the file.") from error

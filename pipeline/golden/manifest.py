@@ -41,7 +41,11 @@ def check_manifest(source: Source | RemoteSource) -> Iterator[Complaint]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         yield Complaint(shown, 1, "", "files", f"unreadable manifest: {error}; {_REMEDY}")
         return
-    actual = _digests(source)
+    try:
+        actual = _digests(source)
+    except OSError as error:
+        yield Complaint(shown, 1, "", "files", f"cannot read {error.filename}: {error.strerror}")
+        return
     for name in sorted(expected.keys() | actual.keys()):
         if name not in actual:
             yield Complaint(shown, 1, "", "files", f"{name} is gone; {_REMEDY}")

@@ -14,7 +14,7 @@ from evaluators.policy import validate_rule
 from evaluators.turn import Policy, PolicyRule
 from pipeline.golden.complaints import Complaint, field_path
 from pipeline.golden.schemas import faults, schema_validator, toolbox
-from pipeline.yaml_nodes import values
+from pipeline.yaml_nodes import compose, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _read_policy(path: Path, shown: str, complaints: list[Complaint]) -> Policy 
         return None
     front, body = "\n".join(lines[1 : ends[1]]), "\n".join(lines[ends[1] + 1 :]).strip()
     try:
-        node = yaml.compose(front, Loader=yaml.SafeLoader)
+        node = compose(front)
         data = values(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
@@ -207,8 +207,9 @@ def _read_tools(path: Path, shown: str, complaints: list[Complaint]) -> tuple[di
     except json.JSONDecodeError as error:
         complaints.append(Complaint(shown, error.lineno, path.stem, "", f"not JSON: column {error.colno}: {error.msg}"))
         return None
-    except ValueError as error:
-        complaints.append(Complaint(shown, 0, path.stem, "", str(error)))
+    except (ValueError, RecursionError) as error:
+        deep = isinstance(error, RecursionError)
+        complaints.append(Complaint(shown, 0, path.stem, "", "JSON is nested too deeply" if deep else str(error)))
         return None
     found = list(faults(schema_validator("transcript", "tool_list"), data))
     found = found or [

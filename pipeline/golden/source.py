@@ -95,5 +95,5 @@ def _shown(path: Path) -> str:
     """Relative to the working directory where that is shorter."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
+    except (ValueError, OSError, RuntimeError):  # elsewhere, or a loop of symbolic links
         return path.as_posix()

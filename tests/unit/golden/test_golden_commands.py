@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, UsageError
 from pipeline.golden import load
 from pipeline.golden.commands import golden_app
 
@@ -97,3 +97,49 @@ def test_import_from_an_unknown_format(log, tmp_path):
     result = run("import", log, "--from", "csv", "--to", tmp_path / "x.jsonl")
     assert isinstance(result.exception, InputError)
     assert result.exception.remedy == "Known: openai, real-cases, bfcl, tau2."
+
+
+def test_import_with_options_that_cannot_be_used(log, tmp_path):
+    latin, deep = tmp_path / "latin.txt", tmp_path / "deep.json"
+    latin.write_bytes(b"caf\xe9")
+    deep.write_text("[" * 100_000)
+    to = ("--from", "openai", "--to", tmp_path / "x.jsonl")
+    refused = run("import", log, *to, "--system", latin).exception
+    assert isinstance(refused, UsageError)
+    assert f"--system {latin}: cannot be read as UTF-8" in refused.message
+    refused = run("import", log, *to, "--tools", deep).exception
+    assert isinstance(refused, InputError)
+    assert f"{deep}: cannot be read as JSON" in refused.message
+    for below in ("x.jsonl", "deeper/x.jsonl"):
+        refused = run("import", log, "--from", "openai", "--to", latin / below).exception
+        assert isinstance(refused, UsageError)
+        assert f"--to {latin / below}: " in refused.message
+        assert "is no directory" in refused.message
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+def test_check_of_a_transcript_file_that_is_a_loop_of_links(shop, manifest):
+    root = shop.write(shop.transcript())
+    if manifest:
+        run("manifest", root, "--write")
+    shop.file.unlink()
+    shop.file.symlink_to(shop.file)
+    result = run("check", root)
+    assert result.exit_code == 2
+    assert "transcripts/shop.jsonl:0: -: -: cannot read: Too many levels of symbolic links" in result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("policies/shop.md", "---\nid: 2020-99-99\n---\nText", "policies/shop.md:1: shop: -: front matter is not"),
+        ("policies/shop.md", f"---\nid: {'[' * 5000}\n---\nText", "front matter is not valid YAML: nested too deeply"),
+        ("tools/shop.json", "[" * 100_000, "tools/shop.json:0: shop: -: JSON is nested too deeply"),
+    ],
+)
+def test_check_of_policies_and_tools_that_cannot_be_read(shop, name, text, told):
+    root = shop.write(shop.transcript())
+    (root / name).write_text(text)
+    result = run("check", root)
+    assert result.exit_code == 2
+    assert told in result.output
