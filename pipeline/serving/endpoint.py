@@ -21,7 +21,7 @@ import httpx
 from pipeline.digests import digest_of
 from pipeline.errors import ServerError, UsageError
 from pipeline.serving.clients import certificates
-from pipeline.serving.replay import is_local, message_of
+from pipeline.serving.replay import body_of, is_local, message_of
 
 OPTIONAL = ("return_token_ids", "tool_choice", "seed")
 """Fields that may be left out, in the order in which they are: token ids only serve to compare prompts, ``auto`` is the
@@ -37,6 +37,8 @@ PROBES = (
     "A customer paid 48.50 and gets 12.25 back. How much did they pay in the end?",
 )
 PROBE_TOKENS = 32
+_NAMES = ("model", "system_fingerprint")
+"""Fields of an answer that say what gave it."""
 _TOLD = ("owned_by", "root", "max_model_len", "meta")
 """What a card in the list of models may tell of the model that does not change by itself, as ``created`` does."""
 
@@ -50,6 +52,7 @@ class Endpoint:
     :ivar told: what it tells of itself: card of the model, version, server header.
     :ivar fingerprint: digest of its answers to fixed prompts; another one is another model, or one that does not
         repeat itself.
+    :ivar named: what its answers to them say gave them: :data:`_NAMES`.
     """
 
     url: str
@@ -57,6 +60,7 @@ class Endpoint:
     dropped: tuple[str, ...]
     told: Mapping[str, Any]
     fingerprint: str
+    named: Mapping[str, str | None]
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Holds the key: never to be kept or shown."""
 
@@ -72,7 +76,35 @@ class Endpoint:
             "dropped": list(self.dropped),
             "told": dict(self.told),
             "fingerprint": self.fingerprint,
+            "named": dict(self.named),
         }
+
+    def demand_named(self, body: Mapping[str, Any]) -> None:
+        """Demand that an answer comes from what answered the fixed prompts.
+
+        :raises ServerError: it names another model or system.
+        """
+        if (found := _named(body)) != self.named:
+            raise ServerError(
+                f"{self.url} changed what answers: {found}, before {dict(self.named)}",
+                "Have it serve one model for as long as the comparison runs.",
+            )
+
+    def demand_unchanged(self) -> None:
+        """Ask the fixed prompts again.
+
+        :raises ServerError: the answers are others, or there are none.
+        """
+        try:
+            with _client(self.url, self.headers) as client:
+                fingerprint, named = _fingerprint(client, self.url, self.model)
+        except httpx.HTTPError as error:
+            raise ServerError(f"{self.url} no longer answers: {error!r}", "Is it still up?") from error
+        if (fingerprint, named) != (self.fingerprint, self.named):
+            raise ServerError(
+                f"{self.url} answers the fixed prompts otherwise than before the replay",
+                "Another model, or one that does not repeat itself: have it serve one model, repeatably.",
+            )
 
 
 def base_url(url: str) -> str:
@@ -106,27 +138,45 @@ def connect(url: str, side: str, request: Mapping[str, Any], model: str | None =
     base = base_url(url)
     key = os.environ.get(KEY.format(side=side.upper())) or os.environ.get(COMMON_KEY)
     headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        with _client(base, headers) as client:
+            card, told = _told(client, base, model)
+            name = str(card["id"])
+            dropped = _dialect(client, base, {**request, "model": name, "max_tokens": 1})
+            fingerprint, named = _fingerprint(client, base, name)
+    except httpx.HTTPError as error:
+        raise ServerError(
+            f"the {side}'s endpoint {base} does not answer: {error!r}", "Is it up, and the URL right?"
+        ) from error
+    return Endpoint(base, name, dropped, told, fingerprint, named, headers)
+
+
+def _client(base: str, headers: Mapping[str, str]) -> httpx.Client:
     # A new connection for each request: a slow answer lets the server close one that the next would be sent on.
     limits = httpx.Limits(max_keepalive_connections=0)
     trust = not is_local(base)
-    with httpx.Client(
+    return httpx.Client(
         base_url=base,
         headers=headers,
         timeout=TIMEOUT_S,
         limits=limits,
         trust_env=trust,
         verify=certificates(trust_env=trust),
-    ) as client:
-        try:
-            card, told = _told(client, base, model)
-            name = str(card["id"])
-            dropped = _dialect(client, base, {**request, "model": name, "max_tokens": 1})
-            answers = [_answer(client, base, name, prompt) for prompt in PROBES]
-        except httpx.HTTPError as error:
-            raise ServerError(
-                f"the {side}'s endpoint {base} does not answer: {error!r}", "Is it up, and the URL right?"
-            ) from error
-    return Endpoint(base, name, dropped, told, digest_of(answers), headers)
+    )
+
+
+def _fingerprint(client: httpx.Client, base: str, model: str) -> tuple[str, dict[str, str | None]]:
+    """The digest of the answers to the fixed prompts, and what they all say gave them."""
+    answers, (named, *others) = zip(*(_answer(client, base, model, prompt) for prompt in PROBES), strict=True)
+    if differing := [other for other in others if other != named]:
+        raise ServerError(
+            f"{base} lets several models answer for {model}: {named} and {differing[0]}", "Name one of them."
+        )
+    return digest_of(list(answers)), named
+
+
+def _named(body: Mapping[str, Any]) -> dict[str, str | None]:
+    return {name: None if body.get(name) is None else str(body[name]) for name in _NAMES}
 
 
 def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -138,7 +188,7 @@ def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str,
             f"Set {KEY.format(side='BASELINE')}, {KEY.format(side='CANDIDATE')} or {COMMON_KEY}.",
         )
     try:
-        cards = {str(card["id"]): dict(card) for card in listing.raise_for_status().json()["data"]}
+        cards = {str(card["id"]): dict(card) for card in body_of(listing.raise_for_status())["data"]}
     except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
         if model is None:
             raise UsageError(
@@ -157,7 +207,7 @@ def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str,
     version = client.get("/version")
     if version.is_success:
         with contextlib.suppress(ValueError, KeyError, TypeError):  # a page of its own under that path
-            told["version"] = str(version.json()["version"])
+            told["version"] = str(body_of(version)["version"])
     return card, told
 
 
@@ -180,7 +230,7 @@ def _dialect(client: httpx.Client, base: str, body: dict[str, Any]) -> tuple[str
     )
 
 
-def _answer(client: httpx.Client, base: str, model: str, prompt: str) -> str:
+def _answer(client: httpx.Client, base: str, model: str, prompt: str) -> tuple[str, dict[str, str | None]]:
     body = {
         "model": model,
         "messages": [{"role": "user", "content": prompt}],
@@ -194,6 +244,7 @@ def _answer(client: httpx.Client, base: str, model: str, prompt: str) -> str:
             "See the endpoint's own log.",
         )
     try:
-        return str(answer.json()["choices"][0]["message"].get("content") or "")
+        said = body_of(answer)
+        return str(said["choices"][0]["message"].get("content") or ""), _named(said)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise ServerError(f"{base} gives an unreadable answer to a plain prompt: {error!r}") from error

@@ -38,6 +38,8 @@ RETRY_STATUS = frozenset({408, 425, 429})
 """Client errors that say "later", not "no"."""
 PAUSE_S = 1.0
 """Seconds before a failed request is sent again, times the number of tries so far."""
+NESTED = 64
+"""Levels of an answer's JSON: deeper than any, and far from what Python can walk through."""
 WATCH_S = 0.5
 """Seconds between looks at the server's process."""
 
@@ -82,6 +84,7 @@ def replay(
     label: str = "replay",
     adapt: Callable[[dict[str, Any]], dict[str, Any]] = dict,
     headers: Mapping[str, str] | None = None,
+    examine: Callable[[Mapping[str, Any]], None] = lambda body: None,
 ) -> dict[str, Record]:
     """Get a record for every turn, appending to ``path`` what is not there yet.
 
@@ -91,6 +94,7 @@ def replay(
     :param check: raises when the server's process is dead; called every half second.
     :param adapt: makes of a request what this server is sent; its digest is that of the request before.
     :param headers: sent with every request, and kept nowhere.
+    :param examine: sees every answer before it is kept; raises when another answers than was asked.
     :returns: one record per turn, in the order of ``turns``.
     :raises ServerError: the server died.
     :raises ReplayError: too many turns without an answer, or all refused.
@@ -113,6 +117,7 @@ def replay(
             digests=digests,
             output=output,
             check=check,
+            examine=examine,
             progress=progress or Silent(),
             label=label,
             done=len(bodies) - len(missing),
@@ -172,6 +177,7 @@ class _Run:
         digests: Mapping[str, str],
         output: IO[bytes],
         check: Callable[[], None],
+        examine: Callable[[Mapping[str, Any]], None],
         progress: Progress,
         label: str,
         done: int,
@@ -183,6 +189,7 @@ class _Run:
         self._digests = digests
         self._output = output
         self._check = check
+        self._examine = examine
         self._progress = progress
         self._label = label
         self._done = done
@@ -236,7 +243,7 @@ class _Run:
                 return self._record(turn_id, reply, prompt, began, attempt)
             except _Refused as refusal:
                 return self._record(turn_id, Reply(turn_id, error=str(refusal)), {}, began, attempt)
-            except (_NoAnswer, TimeoutError, httpx.TransportError) as failure:
+            except (_NoAnswer, TimeoutError, httpx.RequestError) as failure:
                 timed_out = isinstance(failure, (TimeoutError, httpx.TimeoutException))
                 seconds = f"no answer within {self._settings.timeout_s:g} s"
                 error = seconds if timed_out else str(failure) or type(failure).__name__
@@ -259,7 +266,7 @@ class _Run:
             health = await client.get("/health", timeout=10)
         except httpx.TimeoutException:
             return  # busy, not dead
-        except httpx.TransportError as failure:
+        except httpx.RequestError as failure:
             self._check()
             raise ServerError(
                 f"the server at {self._url} no longer answers ({failure!r}), after: {error}",
@@ -281,9 +288,12 @@ class _Run:
         if response.status_code != 200:
             raise _Refused(f"HTTP {response.status_code}: {message_of(response)}")
         try:
-            return _read_body(turn_id, response.json())
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise _NoAnswer(f"unreadable answer: {error!r}") from error
+            body = body_of(response)
+            read = _read_body(turn_id, body)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise _NoAnswer(f"unreadable answer: {error!a}"[:500]) from error
+        self._examine(body)
+        return read
 
     def _record(self, turn_id: str, reply: Reply, prompt: dict[str, Any], began: float, attempt: int) -> Record:
         return Record(
@@ -302,10 +312,32 @@ def is_local(url: str) -> bool:
     return httpx.URL(url).host in ("localhost", "127.0.0.1", "::1")
 
 
+def body_of(response: httpx.Response) -> Any:
+    """The JSON of an answer, which may be anybody's.
+
+    :raises ValueError: no JSON, nested deeper than any answer, or text that no file can hold.
+    """
+    try:
+        body = response.json()
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    _demand_shallow(body, NESTED)
+    json.dumps(body, ensure_ascii=False).encode()  # a lone surrogate cannot be written
+    return body
+
+
+def _demand_shallow(value: Any, levels: int) -> None:
+    if levels == 0:
+        raise ValueError("nested too deeply")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(part, (dict, list)):
+            _demand_shallow(part, levels - 1)
+
+
 def message_of(response: httpx.Response) -> str:
     """The server's own message, from OpenAI's error object where there is one."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
-        return str(response.json()["error"]["message"])[:500]
+        return str(body_of(response)["error"]["message"])[:500]
     return response.text[:500]
 
 

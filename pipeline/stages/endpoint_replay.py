@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from pipeline.digests import digest_of
-from pipeline.errors import ReplayError
+from pipeline.errors import ReplayError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress
 from pipeline.serving.endpoint import Endpoint
@@ -37,7 +37,7 @@ def run(
     """Replay ``golden`` through ``endpoint``, and ``repeats`` times more in other orders, or reuse the kept replies.
 
     :param side: ``baseline`` or ``candidate``: neither is ever given the other's replies.
-    :raises ServerError: the endpoint no longer answers.
+    :raises ServerError: the endpoint no longer answers, or no longer as it did when its fingerprint was taken.
     :raises ReplayError: too many turns got no answer.
     """
 
@@ -79,7 +79,13 @@ def _replay(
         label=label,
         adapt=endpoint.adapt,
         headers=endpoint.headers,
+        examine=endpoint.demand_named,
     )
+    try:
+        endpoint.demand_unchanged()
+    except ServerError:
+        (directory / REPLIES).unlink()  # which of them came from which model is not known
+        raise
     if len(records) != len(golden.turns):
         raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
     write_records(directory / REPLIES, records.values())

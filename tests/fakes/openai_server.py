@@ -7,6 +7,9 @@ one per time this text is sent (the last one repeats); a text without a script g
     call          a reply with one tool call
     400 / 500     that HTTP status, with OpenAI's error object
     garbage       HTTP 200 with a body that is not JSON
+    deep          HTTP 200 with JSON nested deeper than Python's parser goes
+    gzip          HTTP 200 that says it is compressed and is not
+    surrogate     a reply that holds half a character
     hang          no answer until the server is closed
     die           close every connection and stop listening, as a killed server does
 """
@@ -31,6 +34,8 @@ class FakeServer:
         self.requests: list[dict[str, Any]] = []
         """Bodies of the chat requests in the order of their arrival."""
         self.health = 200
+        self.models: bytes | None = None
+        """Answered to who asks for the models, in place of the one that there is."""
         self.respond: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         """Makes the message of an ``ok`` from the request."""
         self.refuses: tuple[str, ...] = ()
@@ -38,6 +43,8 @@ class FakeServer:
         self.key = ""
         """Demanded of every request, if set."""
         self.tells_tokens = True
+        self.named: Callable[[str], dict[str, Any]] = lambda text: {}
+        """Further fields of the answer to a text: what says it gave it."""
         self.token_ids = [1, 2, 3]
         self.prompt_tokens = 3
         self.most_in_flight = 0
@@ -108,10 +115,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: object) -> None:
             pass
 
-        def send(self, status: int, body: Any) -> None:
+        def send(self, status: int, body: Any, encoding: str = "identity") -> None:
             payload = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Encoding", encoding)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
             self.wfile.write(payload)
@@ -124,7 +132,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             elif self.path == "/version":
                 self.send(200, {"version": "9.9.9"})
             elif self.path == "/v1/models":
-                self.send(200, {"data": [{"id": "gate", "root": server.model}]})
+                self.send(200, server.models or {"data": [{"id": "gate", "root": server.model}]})
             else:
                 self.send(404, {})
 
@@ -145,12 +153,18 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 server.closed.wait()
             elif action == "garbage":
                 self.send(200, b"<html>not JSON</html>")
+            elif action == "deep":
+                self.send(200, b"[" * 200_000)
+            elif action == "gzip":
+                self.send(200, b"not gzip", encoding="gzip")
             elif action.isdigit():
                 self.send(int(action), {"error": {"message": f"scripted {action} for {text}"}})
             else:
                 message: dict[str, Any] = {"role": "assistant", "content": f"reply to {text}", "tool_calls": []}
                 if server.respond is not None:
                     message = server.respond(body)
+                if action == "surrogate":
+                    message = {"content": "half \ud800"}
                 if action == "call":
                     function = {"name": "look_up", "arguments": '{"order":  "A1"}'}
                     message = {"content": None, "tool_calls": [{"id": "x", "type": "function", "function": function}]}
@@ -161,6 +175,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                             {"message": message, "finish_reason": "tool_calls" if action == "call" else "stop"}
                         ],
                         "usage": {"prompt_tokens": server.prompt_tokens, "completion_tokens": 7},
+                        **server.named(text),
                         **({"prompt_token_ids": server.token_ids} if server.tells_tokens else {}),
                     },
                 )

@@ -11,7 +11,7 @@ from openai_server import FakeServer
 
 from pipeline import cli
 from pipeline.comparing.comparing import Compared, CompareRequest, compare
-from pipeline.errors import SettingsError, UsageError
+from pipeline.errors import ServerError, SettingsError, UsageError
 from pipeline.progress import Silent
 from pipeline.signoff import commands
 from pipeline.signoff.keys import KEYS, new_keys
@@ -185,6 +185,29 @@ def test_endpoints_that_answer_the_probes_alike_may_be_one_model(
     text = DECLARED.replace("model-int4@def", "model@abc")
     declared = run(golden, tmp_path, endpoint(), endpoint(), text=text).decision["conditions"]
     assert not any(alike in line for line in declared)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_endpoint_that_becomes_another_model_ends_the_comparison(
+    told: bool, golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    other = endpoint()
+    orders = other.respond
+    assert orders is not None
+    probed: list[str] = []
+
+    def swapped(body: dict[str, Any]) -> dict[str, Any]:
+        text = body["messages"][-1]["content"]
+        if "order" in text:
+            return orders(body)
+        probed.append(text)
+        return {"role": "assistant", "content": "Hm." if told or len(probed) <= 4 else "Another."}
+
+    other.respond = swapped
+    if told:
+        other.named = lambda text: {"model": "bf16" if "where is order" in text else "int4"}
+    with pytest.raises(ServerError, match="changed what answers" if told else "otherwise than before the replay"):
+        run(golden, tmp_path, endpoint(), other)
 
 
 def test_a_key_reaches_the_endpoint_and_no_file(

@@ -9,7 +9,7 @@ import pytest
 from openai_server import FakeServer
 
 from pipeline.errors import ServerError, UsageError
-from pipeline.serving.endpoint import base_url, connect
+from pipeline.serving.endpoint import PROBES, base_url, connect
 
 REQUEST: dict[str, Any] = {
     "model": "gate",
@@ -110,3 +110,51 @@ def test_which_model_is_meant(serve: Callable[..., FakeServer]) -> None:
 def test_nobody_there() -> None:
     with pytest.raises(ServerError, match=r"baseline's endpoint .* does not answer"):
         connect("http://127.0.0.1:9", "baseline", REQUEST)  # "discard", which nobody runs
+
+
+def test_an_answer_of_another_model_ends_it(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.named = lambda text: {"model": "int4", "system_fingerprint": "fp_1"}
+    found = connect(server.url, "candidate", REQUEST)
+    assert found.identity()["named"] == {"model": "int4", "system_fingerprint": "fp_1"}
+    found.demand_named({"model": "int4", "system_fingerprint": "fp_1"})
+    found.demand_unchanged()
+    for other in ({"model": "bf16", "system_fingerprint": "fp_1"}, {"model": "int4", "system_fingerprint": "fp_2"}, {}):
+        with pytest.raises(ServerError, match="changed what answers") as ending:
+            found.demand_named(other)
+        assert ending.value.exit_code == 30
+    server.named = lambda text: {"model": "bf16", "system_fingerprint": "fp_1"}
+    with pytest.raises(ServerError, match="otherwise than before the replay"):
+        found.demand_unchanged()
+
+
+def test_other_answers_after_the_replay_end_it(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    found = connect(server.url, "candidate", REQUEST)
+    server.respond = lambda body: {"role": "assistant", "content": "something else"}
+    with pytest.raises(ServerError, match="otherwise than before the replay"):
+        found.demand_unchanged()
+
+
+def test_fixed_prompts_that_several_models_answer(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.named = lambda text: {"model": text}
+    with pytest.raises(ServerError, match="lets several models answer"):
+        connect(server.url, "candidate", REQUEST)
+
+
+@pytest.mark.parametrize("listing", [b"[" * 200_000, b'{"data": [{"id": "\\ud800"}]}'])
+def test_a_list_of_models_that_cannot_be_read(listing: bytes, serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.models = listing
+    with pytest.raises(UsageError, match="gives no list of models"):
+        connect(server.url, "candidate", REQUEST)
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [("deep", "unreadable answer"), ("surrogate", "unreadable answer"), ("gzip", "does not answer")],
+)
+def test_a_fixed_prompt_answered_with_nonsense(action: str, told: str, serve: Callable[..., FakeServer]) -> None:
+    with pytest.raises(ServerError, match=told):
+        connect(serve({PROBES[1]: [action]}).url, "candidate", REQUEST)

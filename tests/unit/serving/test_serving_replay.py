@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from openai_server import FakeServer
@@ -116,7 +117,7 @@ def test_refused_turn_is_recorded_once_and_not_tried_again(serve: Serve, tmp_pat
     assert records["c"].reply.error is None
 
 
-@pytest.mark.parametrize("action", ["500", "garbage", "429"])
+@pytest.mark.parametrize("action", ["500", "garbage", "429", "deep", "gzip", "surrogate"])
 def test_missing_answer_is_asked_for_again(serve: Serve, tmp_path: Path, action: str) -> None:
     server = serve({"b": [action, "ok"]})
     records = run(server, tmp_path / "r", ["a", "b"])
@@ -131,6 +132,21 @@ def test_turn_without_an_answer_after_all_tries_keeps_its_error(serve: Serve, tm
     assert records["b"].reply.error == 'HTTP 500: {"error": {"message": "scripted 500 for b"}}'
     assert records["b"].attempt == 3
     assert server.texts() == ["a", "b", "b", "b", "c"]
+
+
+def test_an_answer_of_another_model_ends_the_replay(serve: Serve, tmp_path: Path) -> None:
+    server = serve()
+    server.named = lambda text: {"model": "bf16" if text == "b" else "int4"}
+
+    def examine(body: Mapping[str, Any]) -> None:
+        if body["model"] != "int4":
+            raise ServerError("another model")
+
+    settings, path = ReplaySettings(concurrency=1, attempts=2), tmp_path / "r"
+    turns = [make_turn(text) for text in "abc"]
+    with pytest.raises(ServerError, match="another model"):
+        replay(url=server.url, turns=turns, sampling=SAMPLING, settings=settings, path=path, examine=examine)
+    assert list(read_records(path)) == ["a"] and server.texts() == ["a", "b"]
 
 
 def test_time_out_is_an_error_of_the_turn(serve: Serve, tmp_path: Path) -> None:
