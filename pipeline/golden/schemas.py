@@ -136,6 +136,8 @@ def _schema_fault(parameters: Any) -> str:
         return f"{where}: {_message(error)}" if where else _message(error)
     except Unresolvable as error:
         return f"a reference cannot be resolved: {error}"
+    except RecursionError:
+        return "nested too deeply"
     required, properties = parameters.get("required", []), parameters.get("properties", {})
     lost = [name for name in required if name not in properties]
     if lost and parameters.get("additionalProperties") is False:

@@ -143,3 +143,13 @@ def test_check_of_policies_and_tools_that_cannot_be_read(shop, name, text, told)
     result = run("check", root)
     assert result.exit_code == 2
     assert told in result.output
+
+
+def test_check_of_a_tool_whose_parameters_are_nested_too_deeply(shop):
+    parameters = {}
+    for _ in range(200):
+        parameters = {"type": "object", "properties": {"a": parameters}}
+    shop.write_tools([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"} | parameters}}])
+    result = run("check", shop.write(shop.transcript()))
+    assert result.exit_code == 2
+    assert "parameters of 'f' are not a valid JSON Schema: nested too deeply" in result.output
