@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -52,9 +53,13 @@ def new_keys(directory: Path, password: str | None) -> tuple[Path, Path]:
     paths = directory / PRIVATE, directory / PUBLIC
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for path, content, mode in zip(paths, (secret, public), (0o600, 0o644), strict=True):
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as handle:
-                handle.write(content)
+        with contextlib.ExitStack() as undo:  # half a pair would be taken for keys that are there already
+            for path, content, mode in zip(paths, (secret, public), (0o600, 0o644), strict=True):
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+                undo.callback(path.unlink)
+                with os.fdopen(descriptor, "wb") as handle:
+                    handle.write(content)
+            undo.pop_all()
     except FileExistsError as error:
         raise UsageError(f"{error.filename}: there is a key already", "Use it, or name another directory.") from error
     except OSError as error:

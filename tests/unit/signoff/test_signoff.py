@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import resource
 import shutil
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
@@ -60,6 +62,20 @@ def test_a_damaged_list_of_weights_is_a_difference(content: str, tmp_path: Path)
 
 
 # --- keys --------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_leaves_no_half_of_a_pair(tmp_path: Path) -> None:
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, unlimited[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot keep keys"):
+            new_keys(tmp_path, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+        signal.signal(signal.SIGXFSZ, before)
+    assert list(tmp_path.iterdir()) == []
+    assert new_keys(tmp_path, None)[0].stat().st_mode & 0o777 == 0o600
 
 
 def test_keys_are_made_once_and_the_private_one_is_for_its_owner_alone(tmp_path: Path) -> None:
