@@ -400,6 +400,8 @@ def main() -> None:
     except SystemExit as ending:
         if ending.code == Interrupted.exit_code:
             _complain(Interrupted("interrupted", "Run the same command again: what is complete is reused."))
+        if isinstance(ending.__context__, BrokenPipeError):  # typer ends with 1, which is no code of ours
+            sys.exit(_complain(StageError("nobody reads the output any longer, so the result was not delivered")))
         raise
     except OSError as error:  # a full disk, a folder that cannot be written: nothing that a traceback explains
         sys.exit(_complain(StageError(f"the system refused: {error}", "Check disk space and access rights.")))

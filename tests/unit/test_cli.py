@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -47,6 +48,18 @@ def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     yield run
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
+
+
+def test_a_result_that_nobody_reads_is_a_broken_run(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unread() -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))  # typer wraps both on this way out
+    monkeypatch.setattr(cli, "environments", unread)
+    done = end("doctor")
+    assert done.code == 30
+    assert "nobody reads the output any longer" in done.err
 
 
 # --- help --------------------------------------------------------------------------------------
