@@ -42,6 +42,11 @@ from pipeline.statistics.planning import exploratory_reason, plan_power, underpo
 from pipeline.store import StageOutput, Store
 from pipeline.tracking import Tracker
 
+SHIP = (
+    "Ship it on these conditions, and keep the baseline at hand for a rollback. A comparison is not signed off: for a "
+    "signed release have `quant-gate run` make the candidate."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
@@ -305,6 +310,7 @@ class Comparison:
             resources=resources,
             conditions=[*self.conditions(), *conditions],
             weights_declared=self._checkpoints is None,
+            ship=SHIP,
             times={"decided": datetime.now(UTC).isoformat(timespec="seconds")},
         )
 

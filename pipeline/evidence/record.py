@@ -70,6 +70,7 @@ class RecordContext:
     :ivar weights_declared: a side's weight bytes were stated by the user.
     :ivar drift: figures of next-token distributions (``drift.json``); None where they were not compared.
     :ivar general: suite, tasks and metrics of general ability (``general.json``); None where it was not measured.
+    :ivar ship: what to do next on an ACCEPT; None: what the decision says, which is to sign off the run.
     :ivar times: times of any kind; the one part that may differ between equal runs.
     """
 
@@ -84,6 +85,7 @@ class RecordContext:
     weights_declared: bool = False
     drift: Mapping[str, Any] | None = None
     general: Mapping[str, Any] | None = None
+    ship: str | None = None
     times: Mapping[str, Any] = field(default_factory=dict)
 
     def identity(self) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def build_record(
             }
             for reason in decision.reasons
         ],
-        "next_step": decision.next_step,
+        "next_step": (decision.verdict is Verdict.ACCEPT and context.ship) or decision.next_step,
         "to_change": decision.to_change,
         "look": decision.look,
         "golden_set": {

@@ -58,7 +58,10 @@ def test_a_comparison_keeps_no_evidence_to_be_verified_or_signed(
 ) -> None:
     new_keys(tmp_path / "keys", None)
     monkeypatch.setenv(KEYS, str(tmp_path / "keys"))
-    run_name = str(run(golden, tmp_path, endpoint(), endpoint()).directory)
+    result = run(golden, tmp_path, endpoint(), endpoint())
+    assert result.decision["next_step"].startswith("Ship it on these conditions")
+    assert "sign off this run" not in result.decision["next_step"]
+    run_name = str(result.directory)
     for command in (
         lambda: commands.verify_command(run_name),
         lambda: commands.bundle_command(run_name),
