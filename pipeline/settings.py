@@ -321,7 +321,7 @@ class SuiteSettings(_Facts):
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
-_MOST_BYTES = 1_000_000
+_MOST_BYTES = 250_000
 _FAULTS_SHOWN = 20
 
 

@@ -162,7 +162,7 @@ def test_a_few_lines_that_stand_for_millions_of_values_are_refused(form: str, tm
 
 
 def test_a_file_too_large_for_settings_is_refused_unread(tmp_path: Path) -> None:
-    assert faults_of(GATE + "#" * 1_000_000, tmp_path) == "some.yaml: larger than 1,000,000 bytes"
+    assert faults_of(GATE + "#" * 250_000, tmp_path) == "some.yaml: larger than 250,000 bytes"
 
 
 def test_a_number_that_yaml_reads_as_text_is_told_with_what_to_write(tmp_path: Path) -> None:
