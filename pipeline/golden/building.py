@@ -19,6 +19,8 @@ BEHAVIOUR_SLICES = {
     Behaviour.CLARIFY: "clarify",
     Behaviour.ESCALATE: "escalation",
 }
+DERIVED_SLICES = (*BEHAVIOUR_SLICES.values(), "long_history")
+"""Slices that follow from the turns; a set declares others beside them."""
 
 
 def tools_of(data: Mapping[str, Any], library: Library) -> tuple[Mapping[str, Any], ...]:

@@ -11,6 +11,7 @@ from typing import Any
 from evaluators.turn import Turn
 from pipeline.digests import digest_of
 from pipeline.errors import SettingsError
+from pipeline.golden.building import DERIVED_SLICES
 from pipeline.golden.load import GoldenSet
 from pipeline.settings import SamplePolicy
 
@@ -29,10 +30,10 @@ def select(golden: GoldenSet, sample: SamplePolicy) -> GoldenSet:
 
     :raises SettingsError: no scenario is short enough, or ``sample.at_least`` names a slice that the set has not.
     """
-    if unknown := [name for name in sample.at_least if name not in golden.slice_counts]:
+    known = sorted({*golden.slice_counts, *DERIVED_SLICES})  # a set need not have turns of every derived one
+    if unknown := [name for name in sample.at_least if name not in known]:
         raise SettingsError(
-            f"sample.at_least: no slice {', '.join(unknown)} in {golden.name}",
-            f"Known slices: {', '.join(golden.slice_counts)}.",
+            f"sample.at_least: no slice {', '.join(unknown)} in {golden.name}", f"Known slices: {', '.join(known)}."
         )
     members: dict[str, list[Turn]] = {}
     for turn in golden.turns:
@@ -49,7 +50,7 @@ def select(golden: GoldenSet, sample: SamplePolicy) -> GoldenSet:
         return golden
     wanted_turns = min(sample.turns, len(eligible))
     available = _counts(eligible)
-    demands = {name: min(wanted, available[name]) for name, wanted in sample.at_least.items()}
+    demands = {name: min(wanted, available[name]) for name, wanted in sample.at_least.items() if available[name]}
     order = sorted(members, key=lambda name: hashlib.sha256(f"{sample.seed} {name}".encode()).digest())
     holding = {name: _counts(turns) for name, turns in members.items()}
     taken: dict[str, None] = {}

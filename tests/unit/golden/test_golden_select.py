@@ -53,6 +53,13 @@ def test_a_slice_that_the_set_has_not_is_refused(turns: int, shipped: GoldenSet)
     assert ", must_refuse, " in caught.value.remedy
 
 
+def test_a_derived_slice_may_be_asked_for_where_no_turn_has_it() -> None:
+    """The demo policy asks for must_refuse, and is also used with sets of the user's own."""
+    turns = tuple(Turn(f"{i}#1", str(i), f"s{i}", ("a",), (), (), Expectation(Behaviour.ANSWER), {}) for i in range(4))
+    golden = GoldenSet("set", "set", "d", 4, 4, turns, {"a": 4})
+    assert len(select(golden, SamplePolicy(turns=2, at_least={"must_refuse": 150})).turns) == 2
+
+
 def test_it_is_the_same_whatever_the_order_of_the_turns(shipped: GoldenSet) -> None:
     shuffled = random.Random(1).sample(shipped.turns, len(shipped.turns))
     policy = SamplePolicy(turns=100, at_least={"injection": 20})
