@@ -167,7 +167,7 @@ def test_no_side_is_given_the_replies_of_the_other(
     run(golden, tmp_path, one, other)
     before = len(other.requests)
     run(golden, tmp_path, other, third)
-    assert len(other.requests) - before >= 45
+    assert len(other.requests) - before >= 90  # the first replay and the repeat
 
 
 def test_endpoints_that_answer_the_probes_alike_may_be_one_model(
