@@ -12,7 +12,7 @@ from pipeline.capacity.memory import GIB, batched_tokens
 from pipeline.capacity.plan import KV_BYTES, CardPlan, MemoryPlan, Row
 from pipeline.capacity.traffic import Traffic
 from pipeline.capacity.weights import Weights
-from pipeline.reporting import words
+from pipeline.visible import visible
 
 _RUNS = {"native": "yes", "fallback": "in part", "missing": "no"}
 
@@ -20,7 +20,7 @@ _RUNS = {"native": "yes", "fallback": "in part", "missing": "no"}
 def memory_view(plan: MemoryPlan) -> RenderableType:
     """The plan as tables with their reading in words. GiB are 2^30 bytes, as in the engine's log."""
     parts: list[RenderableType] = [
-        Text(f"What {words.visible(plan.source)} needs, and what a card holds", "bold"),
+        Text(f"What {visible(plan.source)} needs, and what a card holds", "bold"),
         Text(),
         _model(plan),
         *(Text(note, "dim") for note in plan.model.notes),
@@ -102,7 +102,7 @@ def _rows(plan: MemoryPlan, card: CardPlan) -> Table:
         fits = row.pool.pool > 0
         speed = f"{row.alone:,.0f}-{row.together:,.0f}" if row.pool.sequences else "-"
         table.add_row(
-            Text(("* " if row is card.preferred else "  ") + words.visible(row.weights.label)),
+            Text(("* " if row is card.preferred else "  ") + visible(row.weights.label)),
             _gib(row.pool.weights),
             row.kv,
             _gib(row.pool.pool) if fits else "none",
@@ -118,13 +118,13 @@ def _rows(plan: MemoryPlan, card: CardPlan) -> Table:
 
 def _note(row: Row) -> str:
     what = "FP8 KV" if row.level == "missing" and "cache" in row.note else row.weights.label
-    return f"{words.visible(what)}: {row.note}"
+    return f"{visible(what)}: {row.note}"
 
 
 def _choice(plan: MemoryPlan, card: CardPlan) -> Text:
     traffic, chosen = plan.traffic, card.preferred
     if chosen is not None:
-        text = f"First choice here (*): {words.visible(chosen.weights.label)} and a cache in {chosen.kv.upper()}"
+        text = f"First choice here (*): {visible(chosen.weights.label)} and a cache in {chosen.kv.upper()}"
         if traffic:
             text += f", which holds the {traffic.in_flight:.0f} requests in flight"
         return Text(f"{text}.", "green")
@@ -141,7 +141,7 @@ def _why(plan: MemoryPlan) -> list[RenderableType]:
     card = plan.cards[0]
     row = card.preferred or card.rows[-1]
     rule = row.naive
-    label = f"{words.visible(row.weights.label)}, cache in {row.kv.upper()}, {card.name}"
+    label = f"{visible(row.weights.label)}, cache in {row.kv.upper()}, {card.name}"
     lines = [
         f"The rule of thumb (parameters x bytes, 1.5 GiB for the rest, whole card) and the count: {label}",
         f"  {rule.pool_gib:8.1f} GiB for the cache by the rule: {rule.sequences:,} sequences of {plan.load.context:,}",

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from pipeline.reporting import words
 from pipeline.reporting.record import Finding
+from pipeline.visible import visible
 
 _STYLES = {"fatal": "bold red", "parity": "bold magenta", "warning": "yellow", "note": "dim"}
 
@@ -25,7 +25,7 @@ def findings_view(findings: Sequence[Mapping[str, Any]], tested: str) -> Rendera
     found = [Finding.model_validate(finding) for finding in findings]
     for each in found:
         parts.append(Text.assemble((each.severity, _STYLES[each.severity]), " ", (each.check, "bold")))
-        parts += [Padding(Text(words.visible(line)), (0, 0, 0, 2)) for line in (each.where, each.text, each.remedy)]
+        parts += [Padding(Text(visible(line)), (0, 0, 0, 2)) for line in (each.where, each.text, each.remedy)]
     counts = [f"{sum(f.severity == severity for f in found)} {severity}" for severity in _STYLES]
-    parts.append(Text(f"{words.visible(tested)}: {', '.join(counts)}"))
+    parts.append(Text(f"{visible(tested)}: {', '.join(counts)}"))
     return Group(*parts)

@@ -28,6 +28,7 @@ from pipeline.reporting.flips import flip_view
 from pipeline.reporting.forest import ForestRow, forest
 from pipeline.reporting.general import task_of, what_was_asked
 from pipeline.reporting.record import DecisionRecord, Flip, SliceRow, read_record
+from pipeline.visible import visible
 
 SLICES_DRAWN = 24
 MINUS = "\u2212"
@@ -90,7 +91,7 @@ def render(
             words=words,
         )
     )
-    return words.visible(page)
+    return visible(page)
 
 
 def _general(record: DecisionRecord) -> dict[str, Any]:

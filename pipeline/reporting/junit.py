@@ -19,6 +19,7 @@ from pipeline.errors import Verdict
 from pipeline.reporting import words
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.record import DecisionRecord, Finding, Flip, MetricRow, read_record
+from pipeline.visible import visible
 
 SERVED_CHECKS = "server-"
 """What the names of checks begin with that look at the running servers, not at files."""
@@ -55,7 +56,7 @@ def junit_xml(
     :raises RecordError: the record cannot be shown.
     """
     record = read_record(decision)
-    root = ET.Element("testsuites", name=words.visible(f"quant-gate: {run.recipe} of {run.model}"))
+    root = ET.Element("testsuites", name=visible(f"quant-gate: {run.recipe} of {run.model}"))
     suites = {
         "gate": [_verdict(record)],
         "metrics": [_metric(row, record) for row in record.metrics],
@@ -84,20 +85,20 @@ def _suite(root: ET.Element, name: str, cases: Sequence[Case], properties: Mappi
     if properties:
         listed = ET.SubElement(suite, "properties")
         for key, value in properties.items():
-            ET.SubElement(listed, "property", name=key, value=words.visible(value))
+            ET.SubElement(listed, "property", name=key, value=visible(value))
     for case in cases:
-        shown = ET.SubElement(suite, "testcase", name=words.visible(case.name), classname=f"quant-gate.{name}")
+        shown = ET.SubElement(suite, "testcase", name=visible(case.name), classname=f"quant-gate.{name}")
         if case.result != "passed":
             outcome = ET.SubElement(shown, case.result, message=_one_line(case.message))
             if case.type:
                 outcome.set("type", case.type)
-            outcome.text = words.visible(case.text) or None
+            outcome.text = visible(case.text) or None
         elif case.message:
-            ET.SubElement(shown, "system-out").text = words.visible(case.message)
+            ET.SubElement(shown, "system-out").text = visible(case.message)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(words.visible(text).split())
+    return " ".join(visible(text).split())
 
 
 def _properties(record: DecisionRecord, run: RunFacts) -> dict[str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.reporting import load as load_words
-from pipeline.reporting import words
 from pipeline.reporting.curves import load_curves
 from pipeline.reporting.html import page_environment
+from pipeline.visible import visible
 
 
 def render_load(load: Mapping[str, Any], baseline: str, candidate: str, gains: Sequence[str]) -> str:
@@ -26,4 +26,4 @@ def render_load(load: Mapping[str, Any], baseline: str, candidate: str, gains: S
         candidate=candidate,
         gains=gains,
     )
-    return words.visible(page)
+    return visible(page)

@@ -12,6 +12,7 @@ from pipeline.reporting.drift import drift_summary
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.general import general_lines
 from pipeline.reporting.record import DecisionRecord, MetricRow, read_record
+from pipeline.visible import visible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~@])")
 
@@ -48,13 +49,13 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
 
 def escape(text: str) -> str:
     """Text that Markdown and the HTML in it leave alone, on one line."""
-    one_line = " ".join(words.visible(text).split())
+    one_line = " ".join(visible(text).split())
     return _MARKUP.sub(r"\\\1", html.escape(one_line, quote=False))
 
 
 def code(text: str) -> str:
     """Text in a code font, whatever is in it, on one line."""
-    one_line = html.escape(" ".join(words.visible(text).split()))
+    one_line = html.escape(" ".join(visible(text).split()))
     return f"<code>{_MARKUP.sub(lambda found: f'&#{ord(found[0])};', one_line)}</code>"
 
 

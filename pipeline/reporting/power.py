@@ -10,6 +10,7 @@ from rich.text import Text
 
 from pipeline.reporting import words
 from pipeline.statistics.planning import CriticalPlan, MetricPlan, PowerPlan
+from pipeline.visible import visible
 
 
 def power_view(plan: PowerPlan, tested: str, items: Sequence[MetricPlan] = ()) -> RenderableType:
@@ -19,7 +20,7 @@ def power_view(plan: PowerPlan, tested: str, items: Sequence[MetricPlan] = ()) -
     :param items: the tasks of general ability, where the policy demands any.
     """
     parts: list[RenderableType] = [
-        Text(f"What {words.visible(tested)} can decide", "bold"),
+        Text(f"What {visible(tested)} can decide", "bold"),
         Text(),
         _metrics((*plan.metrics, *items)),
         Text(
@@ -41,7 +42,7 @@ def _metrics(rows: Sequence[MetricPlan]) -> Table:
     for row in rows:
         figures = (f"{100 * share:.1f} %" for share in (row.flip_rate, row.detectable, row.margin))
         table.add_row(
-            Text(words.visible(row.metric)),
+            Text(visible(row.metric)),
             f"{row.turns:,}",
             f"{row.scenarios:,}",
             *figures,
@@ -64,7 +65,7 @@ def _critical(rows: Sequence[CriticalPlan]) -> Table:
     table.add_column("if all pass, such turns could still fail", justify="right")
     for row in rows:
         limit = f"in at most {words.in_hundred(row.upper_limit)}"
-        table.add_row(Text(words.visible(row.group)), f"{row.turns:,}", limit)
+        table.add_row(Text(visible(row.group)), f"{row.turns:,}", limit)
     return table
 
 
@@ -85,4 +86,4 @@ def _conclusion(plan: PowerPlan, items: Sequence[MetricPlan]) -> Text:
 
 
 def _named(rows: Iterable[MetricPlan]) -> str:
-    return words.visible(", ".join(row.metric for row in rows))
+    return visible(", ".join(row.metric for row in rows))

@@ -22,6 +22,7 @@ from pipeline.reporting.drift import drift_summary
 from pipeline.reporting.facts import RunFacts
 from pipeline.reporting.general import general_lines
 from pipeline.reporting.record import DecisionRecord, MetricRow, Reason, read_record
+from pipeline.visible import visible
 
 WIDTH = 80
 NAMES_SHOWN = 10
@@ -148,7 +149,7 @@ def _places(record: DecisionRecord, run: RunFacts) -> list[RenderableType]:
         ("Exit code", str(record.exit_code)),
     ]
     return [
-        Text.assemble((f"{name:<11}", "bold"), words.visible(value), no_wrap=True, overflow="ignore")
+        Text.assemble((f"{name:<11}", "bold"), visible(value), no_wrap=True, overflow="ignore")
         for name, value in places
         if value
     ]
@@ -167,4 +168,4 @@ def _some(names: tuple[str, ...]) -> list[str]:
 
 
 def _plain(text: str) -> Text:
-    return Text(words.visible(text))
+    return Text(visible(text))

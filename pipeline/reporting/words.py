@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from pipeline.errors import Verdict
 from pipeline.reporting.record import DecisionRecord, Finding, MetricRow, ResourceRow
-from pipeline.visible import visible as visible  # noqa: PLC0414 - one of the words of reports
 
 NOT_KNOWN = "n/a"
 

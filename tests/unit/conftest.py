@@ -7,12 +7,17 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pipeline.golden import GoldenSet, load
 from pipeline.processes import supervised
 from pipeline.settings import PROJECT_ROOT
+from pipeline.store import Store
+
+if TYPE_CHECKING:
+    from gate_fakes import FakeMachine
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +26,23 @@ def _reopened() -> Iterator[None]:
     yield
     with supervised():
         pass
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store of stage outputs."""
+    return Store(tmp_path / "home")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """The gate without model, quantizer, engine or tracking server."""
+    from gate_fakes import DEAD_SERVER, FakeMachine  # most tests need no gate, which takes a second to import
+
+    fake = FakeMachine()
+    fake.install(monkeypatch)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
+    return fake
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
+from gate_fakes import FakeMachine, write_golden, write_policy
 
 from pipeline import gate
 from pipeline.errors import LoadError, UsageError
@@ -19,14 +19,6 @@ from pipeline.statistics.facts import Resource
 from pipeline.store import Store
 
 TOLD: dict[str, Any] = {"curves": [], "slo": {}, "representative": True}
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
 
 
 @pytest.fixture

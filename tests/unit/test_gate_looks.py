@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from gate_fakes import DEAD_SERVER, TURNS, FakeMachine, always, write_golden, write_policy
+from gate_fakes import TURNS, FakeMachine, always, write_golden, write_policy
 
 from pipeline.errors import ServerError, Verdict
 from pipeline.gate import Gate
@@ -17,23 +17,10 @@ from pipeline.store import Store
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
-
-
-@pytest.fixture
 def request_(tmp_path: Path) -> Request:
     policy = write_policy(tmp_path / "gate.yaml")
     policy.write_text("looks: [0.3, 0.6]\n" + policy.read_text(encoding="utf-8"), encoding="utf-8")
     return Request(model="some/model", golden=str(write_golden(tmp_path / "orders")), policy=policy)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
 
 
 def run_gate(request: Request, store: Store) -> RunResult:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
+from gate_fakes import FakeMachine, write_golden, write_policy
 
 from pipeline import gate
 from pipeline.errors import RecipeError
@@ -20,12 +20,9 @@ from pipeline.store import Store
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
+def machine(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     monkeypatch.setattr(gate.environments, "compute_capability", lambda: None)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
+    return machine
 
 
 @pytest.fixture

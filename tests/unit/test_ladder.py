@@ -84,11 +84,6 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
-
-
-@pytest.fixture
 def climbing(golden: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Climb:
     """Climbs a ladder of these recipes on a fake machine."""
     policy = write_policy(tmp_path / "gate.yaml")

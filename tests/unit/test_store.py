@@ -66,11 +66,6 @@ class Maker:
         self.process.communicate(timeout=60)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
-
-
 def write(directory: Path) -> None:
     (directory / "result").write_text("42", encoding="utf-8")
 

@@ -8,6 +8,7 @@ from pipeline.reporting import words
 from pipeline.reporting.diagnosis import phrases, table
 from pipeline.reporting.diagnosis.facts import DiagnosisRecord
 from pipeline.reporting.html import page_environment
+from pipeline.visible import visible
 
 
 def render(record: DiagnosisRecord) -> str:
@@ -29,4 +30,4 @@ def render(record: DiagnosisRecord) -> str:
             words=words,
         )
     )
-    return words.visible(page)
+    return visible(page)

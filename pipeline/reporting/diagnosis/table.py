@@ -14,6 +14,7 @@ from pipeline.reporting.diagnosis import phrases
 from pipeline.reporting.diagnosis.facts import DiagnosisRecord
 from pipeline.reporting.markdown import escape
 from pipeline.reporting.terminal import STYLES, section
+from pipeline.visible import visible
 
 Rows = list[list[str]]
 PARTS = ["part", "drift", "of all", "same words", "promoted to", "extra"]
@@ -73,7 +74,7 @@ def diagnosis_view(
     :param notes: things that happened on the way.
     """
     parts: list[RenderableType] = [
-        Text.assemble("Diagnosis of ", (words.visible(f"{record.recipe} of {record.model}"), "bold")),
+        Text.assemble("Diagnosis of ", (visible(f"{record.recipe} of {record.model}"), "bold")),
         Text.assemble("diagnosed run: ", (record.verdict.value, f"bold {STYLES[record.verdict]}")),
         *section("What hurts", [phrases.headline(record), phrases.cause(record)]),
         Text(),
@@ -96,7 +97,7 @@ def diagnosis_view(
         ("Exit code", str(record.tried.exit_code if record.tried else record.exit_code)),
     ]
     parts += [
-        Text.assemble((f"{name:<11}", "bold"), words.visible(value), no_wrap=True, overflow="ignore")
+        Text.assemble((f"{name:<11}", "bold"), visible(value), no_wrap=True, overflow="ignore")
         for name, value in places
         if value
     ]
@@ -109,7 +110,7 @@ def _table(titles: Sequence[str], rows: Rows) -> Table:
         text = number == 0 or title in ("worst part", "promoted to")
         table.add_column(title, justify="left" if text else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(words.visible(cell)) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     return table
 
 

@@ -7,6 +7,7 @@ from pipeline.reporting.html import page_environment
 from pipeline.reporting.ladder import phrases
 from pipeline.reporting.ladder.facts import Against, LadderRecord
 from pipeline.reporting.ladder.pareto import pareto
+from pipeline.visible import visible
 
 
 def render(record: LadderRecord) -> str:
@@ -32,4 +33,4 @@ def render(record: LadderRecord) -> str:
             words=words,
         )
     )
-    return words.visible(page)
+    return visible(page)

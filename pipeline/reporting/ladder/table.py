@@ -13,6 +13,7 @@ from pipeline.reporting.ladder import phrases
 from pipeline.reporting.ladder.facts import Candidate, Judgement, LadderRecord
 from pipeline.reporting.markdown import escape
 from pipeline.reporting.terminal import STYLES, section
+from pipeline.visible import visible
 
 BASELINE = "BF16"
 
@@ -27,7 +28,7 @@ def ladder_view(record: LadderRecord, page: Path, mlflow_run: str | None, notes:
         Text.assemble(
             (record.verdict.value, f"bold {STYLES[record.verdict]}"), "  ", (phrases.headline(record), "bold")
         ),
-        Text(f"Ladder of {words.visible(record.model)}"),
+        Text(f"Ladder of {visible(record.model)}"),
         Text(),
         _table(record),
         Text(
@@ -42,7 +43,7 @@ def ladder_view(record: LadderRecord, page: Path, mlflow_run: str | None, notes:
     ]
     places = [("Page", str(page)), ("MLflow run", mlflow_run), ("Again", record.command)]
     parts += [
-        Text.assemble((f"{name:<11}", "bold"), words.visible(value), no_wrap=True, overflow="ignore")
+        Text.assemble((f"{name:<11}", "bold"), visible(value), no_wrap=True, overflow="ignore")
         for name, value in [*places, ("Exit code", str(record.exit_code))]
         if value
     ]
@@ -75,7 +76,7 @@ def _cells(candidate: Candidate) -> list[Text]:
             worst.metric if worst else "",
         ]
     cells = [candidate.recipe, words.size(candidate.weight_bytes), *figures]
-    return [*(Text(words.visible(cell)) for cell in cells), state]
+    return [*(Text(visible(cell)) for cell in cells), state]
 
 
 def _cost(record: LadderRecord) -> list[RenderableType]:
@@ -94,7 +95,7 @@ def _cost(record: LadderRecord) -> list[RenderableType]:
         table.add_column(title, justify="right", no_wrap=True)
     for candidate, *cells in zip(record.candidates, *told.values(), strict=True):
         if any(cells):
-            table.add_row(words.visible(candidate.recipe), *cells)
+            table.add_row(visible(candidate.recipe), *cells)
     legend = "drift: mean divergence of next tokens, nats"
     if _loaded(record):
         legend += "; speed: requests a second within the service level, the baseline's being 1"

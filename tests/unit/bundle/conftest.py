@@ -18,19 +18,6 @@ Rerun = Callable[..., RunResult]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
-
-
-@pytest.fixture
 def gated(machine: FakeMachine, store: Store, tmp_path: Path) -> Rerun:
     """Runs the gate once; ``policy`` is put before the text of the policy."""
     golden = write_golden(tmp_path / "orders")

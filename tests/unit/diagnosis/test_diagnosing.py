@@ -100,11 +100,6 @@ Diagnose = Callable[..., DiagnosisResult]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
-
-
-@pytest.fixture
 def request_(tmp_path: Path) -> Request:
     golden, policy = write_golden(tmp_path / "orders"), write_policy(tmp_path / "gate.yaml")
     return Request("some/model", "int4-rtn", str(golden), policy=policy)

@@ -10,6 +10,7 @@ from report_samples import sample
 from pipeline.errors import RecordError, Verdict
 from pipeline.reporting import words
 from pipeline.reporting.record import read_record
+from pipeline.visible import visible
 
 
 @pytest.mark.parametrize(
@@ -31,11 +32,11 @@ from pipeline.reporting.record import read_record
     ],
 )
 def test_hidden_characters_are_named(raw: str, shown: str) -> None:
-    assert words.visible(raw) == shown
+    assert visible(raw) == shown
 
 
 def test_visible_text_can_always_be_encoded() -> None:
-    words.visible("".join(chr(code) for code in range(0x11000))).encode("utf-8")
+    visible("".join(chr(code) for code in range(0x11000))).encode("utf-8")
 
 
 @pytest.mark.parametrize(

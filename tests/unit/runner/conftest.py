@@ -8,19 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
+from gate_fakes import write_golden, write_policy
 
 from pipeline import cli
 from pipeline.request import Request
 from pipeline.store import Store
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +23,6 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def request_(golden: str, tmp_path: Path) -> Request:
     return Request(model="some/model", golden=golden, policy=write_policy(tmp_path / "gate.yaml"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -214,33 +215,36 @@ def test_a_set_too_small_to_decide_stops_the_run_before_anything_is_spent(
     assert "nothing was measured" in shown
 
 
-def plan(request: Request, monkeypatch: pytest.MonkeyPatch) -> int | str | None:
-    """The exit code of ``quant-gate plan`` for the same request."""
-    words = ["plan", "--model", request.model, "--golden", request.golden, "--policy", str(request.policy)]
-    monkeypatch.setattr("sys.argv", ["quant-gate", *words])
-    with pytest.raises(SystemExit) as caught:
-        cli.main()
-    return caught.value.code
+@pytest.fixture
+def plan(signals: None, store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[[Request], int | str | None]:
+    """The exit code of ``quant-gate plan`` for a request, on a terminal of 80 columns."""
+    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def planned(request: Request) -> int | str | None:
+        words = ["plan", "--model", request.model, "--golden", request.golden, "--policy", str(request.policy)]
+        monkeypatch.setattr("sys.argv", ["quant-gate", *words])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return caught.value.code
+
+    return planned
 
 
 def test_plan_says_what_the_set_can_decide_and_starts_nothing(
     machine: FakeMachine,
     request_: Request,
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
+    plan: Callable[[Request], int],
     capsys: pytest.CaptureFixture[str],
-    signals: None,
 ) -> None:
-    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
-    monkeypatch.setenv("COLUMNS", "80")
     machine.hooks["resolve"] = lambda: pytest.fail("the model was looked for")
-    assert plan(request_, monkeypatch) == 0
+    assert plan(request_) == 0
     shown = capsys.readouterr().out
     (row,) = [line for line in shown.splitlines() if line.startswith("tool_call_correct")]
     # 90 turns in 30 scenarios; without a flip they count as 30: 1 - 0.05^(1/30) = 9.5 % at best
     assert row.split() == ["tool_call_correct", "90", "30", "2.0", "%", "9.5", "%", "10.0", "%", "86", "enough"]
     assert "Every gating metric can be decided" in shown
-    assert plan(small(request_), monkeypatch) == 20
+    assert plan(small(request_)) == 20
     shown = capsys.readouterr().out
     assert "too few" in shown
     assert "a run would stop at once, INCONCLUSIVE" in " ".join(shown.split())
@@ -256,33 +260,28 @@ def test_plan_says_what_the_set_can_decide_and_starts_nothing(
 )
 def test_plan_counts_the_items_of_general_tasks(
     request_: Request,
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
+    plan: Callable[[Request], int],
     capsys: pytest.CaptureFixture[str],
     tasks: str,
     code: int,
     said: str,
-    signals: None,
 ) -> None:
-    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
-    monkeypatch.setenv("COLUMNS", "80")
     assert request_.policy is not None
     section = f"general: {{suite: own, tasks: {tasks}}}\n"
     request_.policy.write_text(section + request_.policy.read_text(encoding="utf-8"), encoding="utf-8")
-    assert plan(request_, monkeypatch) == code
+    assert plan(request_) == code
     shown = capsys.readouterr().out
     assert "general.reading 120 120" in " ".join(shown.split())
     assert said in " ".join(shown.split())
 
 
 def test_plan_names_general_tasks_whose_items_are_a_hubs(
-    request_: Request, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], signals: None
+    request_: Request, plan: Callable[[Request], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
     assert request_.policy is not None
     section = "general: {suite: standard, tasks: {gsm8k: {margin: 0.05}}}\n"
     request_.policy.write_text(section + request_.policy.read_text(encoding="utf-8"), encoding="utf-8")
-    assert plan(request_, monkeypatch) == 0
+    assert plan(request_) == 0
     assert "Not planned" in (shown := " ".join(capsys.readouterr().out.split())) and "general.gsm8k" in shown
 
 
@@ -290,15 +289,12 @@ def test_plan_takes_the_noise_of_the_last_run_where_it_is_higher(
     machine: FakeMachine,
     request_: Request,
     store: Store,
-    monkeypatch: pytest.MonkeyPatch,
+    plan: Callable[[Request], int],
     capsys: pytest.CaptureFixture[str],
-    signals: None,
 ) -> None:
-    monkeypatch.setenv("QUANT_GATE_HOME", str(store.root))
-    monkeypatch.setenv("COLUMNS", "80")
     machine.repeat = lambda number: number > 2  # 3 of 90 turns
     run_gate(request_, store)
-    plan(request_, monkeypatch)
+    plan(request_)
     rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if " % " in line}
     assert "3.3 %" in rows["tool_call_correct"]
     assert "2.0 %" in rows["free_of_degeneration"]

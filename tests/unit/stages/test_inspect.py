@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
+from gate_fakes import FakeMachine, write_golden, write_policy
 from typer.testing import CliRunner
 
 from pipeline import cli
@@ -31,22 +31,9 @@ ODD = Finding("size", Severity.WARNING, "candidate", "12% more than predicted", 
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    fake = FakeMachine()
-    fake.install(monkeypatch)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", DEAD_SERVER)
-    return fake
-
-
-@pytest.fixture
 def request_(tmp_path: Path) -> Request:
     golden = write_golden(tmp_path / "orders")
     return Request("some/model", golden=str(golden), policy=write_policy(tmp_path / "gate.yaml"))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "home")
 
 
 @pytest.mark.parametrize(
