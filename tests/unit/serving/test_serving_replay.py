@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from openai_server import FakeServer
 from serving_samples import TOOL, make_turn
@@ -16,7 +17,7 @@ from evaluators.turn import Reply, ToolCall
 from pipeline.errors import RecordError, ReplayError, ServerError
 from pipeline.serving import replay as module
 from pipeline.serving.records import Record, prompt_mismatches, read_records, read_replies
-from pipeline.serving.replay import build_request, replay, request_digest
+from pipeline.serving.replay import body_of, build_request, replay, request_digest
 from pipeline.settings import ReplaySettings, Sampling
 
 Serve = Callable[..., FakeServer]
@@ -260,3 +261,16 @@ def test_prompt_mismatches_names_turns_whose_token_ids_differ_or_are_unknown() -
     second = {t: record(t, d) for t, d in {"same": "1", "other": "2", "unknown": None}.items()}
     first["failed"], second["failed"] = record("failed", None, "HTTP 400"), record("failed", "1")
     assert prompt_mismatches(first, second) == ["other", "unknown"]
+
+
+@pytest.mark.parametrize("brackets", ["[]", "{}"])
+def test_an_answer_may_be_64_levels_deep(brackets: str) -> None:
+    """What can be parsed may still be too deep to be written again from further down the stack."""
+    first, last = ("[", "]") if brackets == "[]" else ('{"a":', "}")
+
+    def answer(levels: int) -> httpx.Response:
+        return httpx.Response(200, text=first * (levels - 1) + brackets + last * (levels - 1))
+
+    assert body_of(answer(64))
+    with pytest.raises(ValueError, match="nested too deeply"):
+        body_of(answer(65))
