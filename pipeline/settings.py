@@ -155,6 +155,7 @@ class GateSettings(_Facts):
     sampling: Sampling = Sampling()
     replay: ReplaySettings = ReplaySettings()
     metrics: dict[str, MetricPolicy] = Field(min_length=1)
+    release: bool = Field(True, description="false: for a tour; the next step after an ACCEPT says so")
 
     @model_validator(mode="after")
     def _some_metric_gates(self) -> GateSettings:

@@ -34,6 +34,10 @@ FLIPS_FILE = "flips.jsonl"
 DIGITS = 6
 """Decimals of a computed figure: a ten-thousandth of a percentage point. Verdicts use unrounded figures."""
 
+TOUR = (
+    "This policy is for a tour: what it accepts is not for customers. Try the sign-off on this run if you like; then gate "
+    "your own model by configs/gate.yaml, with golden transcripts of your own (README.md)."
+)
 _REMEDY = "The record is damaged, was edited or comes from another version: run the decide stage again."
 
 
@@ -140,7 +144,7 @@ def build_record(
             }
             for reason in decision.reasons
         ],
-        "next_step": (decision.verdict is Verdict.ACCEPT and context.ship) or decision.next_step,
+        "next_step": _next_step(decision, policy, context),
         "to_change": decision.to_change,
         "look": decision.look,
         "golden_set": {
@@ -175,6 +179,12 @@ def build_record(
     }
     _validate(record, "decision record")
     return record
+
+
+def _next_step(decision: Decision, policy: GateSettings, context: RecordContext) -> str:
+    if decision.verdict is not Verdict.ACCEPT:
+        return decision.next_step
+    return context.ship or (decision.next_step if policy.release else TOUR)
 
 
 def write_record(directory: Path, record: Mapping[str, Any], decision: Decision) -> None:

@@ -211,9 +211,10 @@ def critical(record: DecisionRecord) -> str:
         return f"None of the {facts.turns} critical turns is passed by the baseline, so they prove nothing."
     failed = len(facts.failed)
     text = f"Critical turns: {failed} of the {facts.passed_by_baseline} that the baseline passes fail"
-    if facts.upper_limit is None:
-        return text + "."
-    return text + f"; at most {in_hundred(facts.upper_limit)} such turns could fail ({confidence(record)} confidence)."
+    if facts.upper_limit is not None:
+        text += f"; at most {in_hundred(facts.upper_limit)} such turns could fail ({confidence(record)} confidence)"
+    others = facts.turns - facts.passed_by_baseline
+    return text + (f". {others} more prove nothing: the baseline fails them, always or at times." if others else ".")
 
 
 def noise(record: DecisionRecord) -> list[str]:

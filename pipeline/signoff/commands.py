@@ -21,7 +21,7 @@ from pipeline.runs import find_run, read_kept_run
 from pipeline.signoff.attestation import VERDICT_FILE, Waiver
 from pipeline.signoff.checking import Checked, check
 from pipeline.signoff.keys import PASSWORD, PRIVATE, PUBLIC, key_directory, load_key, new_keys, public_keys
-from pipeline.signoff.releasing import Released, attest, roll_back, sign_off
+from pipeline.signoff.releasing import Released, attest, demand_told, roll_back, sign_off
 from pipeline.store import Store
 from pipeline.visible import visible
 
@@ -119,6 +119,7 @@ def signoff_command(
     if (waive is None) != (expires is None):
         raise UsageError("a waiver needs a reason and a last day", "Give --waive REASON and --expires YYYY-MM-DD.")
     waiver = Waiver(waive, expires.date()) if waive is not None and expires is not None else None
+    demand_told(by, note, *([waive] if waive is not None else []))
     signing = load_key(key, _given)
     own = signing.path.with_suffix(Path(PUBLIC).suffix)
     trusted = public_keys([*(trust or ()), own])

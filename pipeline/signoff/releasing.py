@@ -102,7 +102,7 @@ def sign_off(
     :raises SignoffError: it does not verify, or its verdict does not allow it.
     :raises UsageError: a name or reason is missing, or the waiver ends before tomorrow.
     """
-    _demand_told(by, note, *([waiver.reason] if waiver else []))
+    demand_told(by, note, *([waiver.reason] if waiver else []))
     if waiver and waiver.expires <= today():
         raise UsageError(f"a waiver until {waiver.expires.isoformat()} has no day left", "Give a later day.")
     kept = read_kept_run(directory)
@@ -188,7 +188,7 @@ def roll_back(model: str, trusted: Mapping[Path, Any], *, by: str, note: str) ->
     :raises SignoffError: there is nothing to go back to, or it was not accepted and signed off by a trusted key.
     :raises UsageError: who or why is not said.
     """
-    _demand_told(by, note)
+    demand_told(by, note)
     registry, name = Registry(), registered_name(model)
     nothing = SignoffError(
         f"{name}: no version to go back to", "A second sign-off makes the first one's version the rollback."
@@ -282,9 +282,16 @@ def _weights(kept: KeptRun) -> Path:
     return Path(kept.candidate)
 
 
-def _demand_told(*texts: str) -> None:
+def demand_told(*texts: str) -> None:
+    """Refuse a move that nobody answers for, and one whose words hold a secret.
+
+    :raises UsageError: a text is empty, or looks like it holds a secret.
+    """
     if not all(text.strip() for text in texts):
-        raise UsageError("who answers for it, the note and the reason must not be empty", "Say who and why.")
+        raise UsageError(
+            "who answers for it, the note and the reason must not be empty",
+            "Say who and why: --by NAME --note TEXT (with make: BY=NAME NOTE=TEXT).",
+        )
     if kind := find_secret("\n".join(texts)):
         raise UsageError(f"{kind} is no part of a note, which many will read", "Leave it out.")
 

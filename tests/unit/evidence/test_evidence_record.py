@@ -119,6 +119,16 @@ def test_only_times_differ_between_equal_decisions(tmp_path: Path) -> None:
     assert list(json.loads(texts[0])) == sorted(json.loads(texts[0]))
 
 
+def test_an_accept_by_a_policy_that_is_not_for_release_does_not_say_ship_it() -> None:
+    tour = POLICY.model_copy(update={"release": False})
+    accepted = decision_of(SOUND)
+    assert accepted.verdict is Verdict.ACCEPT
+    assert record_of(accepted)["next_step"].startswith("Ship it")
+    assert record_of(accepted, tour)["next_step"].startswith("This policy is for a tour")
+    rejected = decision_of(make_outcomes(GOLDEN.turns, lambda i: i % 2 == 0))
+    assert record_of(rejected, tour)["next_step"] == record_of(rejected)["next_step"] == rejected.next_step
+
+
 def test_flips_file(tmp_path: Path) -> None:
     write_record(tmp_path, record_of(LOSSY), LOSSY)
     lines = [json.loads(line) for line in (tmp_path / "flips.jsonl").read_text(encoding="utf-8").splitlines()]

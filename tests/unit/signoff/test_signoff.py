@@ -19,7 +19,7 @@ import pytest
 from pipeline.bundle.archive import pack
 from pipeline.bundle.verifying import opened
 from pipeline.errors import SignoffError, StageError, UsageError, Verdict
-from pipeline.signoff import checking, releasing
+from pipeline.signoff import checking, commands, releasing
 from pipeline.signoff.attestation import RESULT_TYPE, Waiver
 from pipeline.signoff.checking import check
 from pipeline.signoff.keys import PASSWORD, SigningKey, load_key, new_keys, public_keys
@@ -102,6 +102,13 @@ def test_a_key_with_a_password_opens_with_it_alone(tmp_path: Path, monkeypatch: 
 
 
 # --- attestation -------------------------------------------------------------------------------
+
+
+def test_who_answers_for_it_is_asked_before_any_key_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "load_key", lambda *_: pytest.fail("a key was asked for"))
+    with pytest.raises(UsageError, match="must not be empty") as refused:
+        commands.signoff_command(by="", note="fine")
+    assert "BY=NAME" in refused.value.remedy
 
 
 def test_the_verdict_is_an_in_toto_test_result_about_the_candidates_files(
