@@ -7,7 +7,7 @@ GATE := .venv/bin/quant-gate
 SETUP = $(PYTHON) -m pipeline.environments setup
 # Images for containers like to set it; each process would then compile its imports anew, seconds every time.
 unexport PYTHONDONTWRITEBYTECODE
-export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL RUN BY NOTE WAIVE EXPIRES
+export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL TRY RUN BY NOTE WAIVE EXPIRES
 
 .PHONY: help setup gate ladder diagnose selftest signoff test test-fast lint ui clean benchmarks
 .DEFAULT_GOAL := help
@@ -33,11 +33,11 @@ ladder: ## gate several recipes of MODEL, choose the smallest that passes; ALL=1
 	@$(GATE) ladder "$$MODEL" $${GOLDEN:+--golden "$$GOLDEN"} $${SERVING:+--serving "$$SERVING"} \
 	  $${POLICY:+--policy "$$POLICY"} $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$ALL" != 1 ] || echo --all)
 
-diagnose: ## after a REJECT: which parts of RECIPE's candidate hurt, and the recipe to try next; RUN=1 gates that too
+diagnose: ## after a REJECT: which parts of RECIPE's candidate hurt, and the recipe to try next; TRY=1 gates that too
 	@$(SETUP) pipeline quantize
 	@$(GATE) diagnose --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
 	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
-	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$RUN" != 1 ] || echo --run)
+	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$TRY" != 1 ] || echo --run)
 
 selftest: ## inject known faults into the gate and measure its error rates; FULL=1 spoils real candidates too
 	@$(SETUP) $$([ "$$FULL" = 1 ] || echo pipeline)
@@ -68,6 +68,6 @@ ui: ## MLflow's pages on 127.0.0.1 (PORT=5000)
 benchmarks: setup ## ratios of speed, each pair measured side by side in one run
 	.venv/bin/python benchmarks
 
-clean: ## remove environments and kept stage outputs; MLflow's records in mlruns/ stay
+clean: ## remove environments and kept stage outputs; MLflow's records in mlruns/ and uv's download cache stay
 	rm -rf .venv .venvs .quant-gate .pytest_cache .mypy_cache .ruff_cache .import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

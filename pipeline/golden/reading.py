@@ -14,7 +14,7 @@ from evaluators.policy import validate_rule
 from evaluators.turn import Policy, PolicyRule
 from pipeline.golden.complaints import Complaint, field_path
 from pipeline.golden.schemas import faults, schema_validator, toolbox
-from pipeline.yaml_nodes import compose, values
+from pipeline.yaml_nodes import compose, line_of, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _read_policy(path: Path, shown: str, complaints: list[Complaint]) -> Policy 
     if not body:
         found.append(("", "the policy has no text after its front matter"))
     for field, message in found:
-        complain(_yaml_line(node, field), field, message)
+        complain(_line(node, field), field, message)
     if found:
         return None
     rules, seen = [], set()
@@ -177,25 +177,16 @@ def _read_policy(path: Path, shown: str, complaints: list[Complaint]) -> Policy 
             messages.append(f"rule id {rule.id!r} is used twice")
         seen.add(rule.id)
         for message in messages:
-            complain(_yaml_line(node, field), field, f"rule {rule.id}: {message}")
+            complain(_line(node, field), field, f"rule {rule.id}: {message}")
         if not messages:
             rules.append(rule)
     return Policy(path.stem, body, tuple(rules))
 
 
-def _yaml_line(node: yaml.Node | None, field: str) -> int:
-    """The line in the policy file of a front-matter field (the fence is line 1)."""
-    line = 0
-    for part in field.replace("]", "").replace("[", ".").split("."):
-        following: yaml.Node | None = None
-        if isinstance(node, yaml.MappingNode):
-            following = next((value for key, value in node.value if key.value == part), None)
-        elif isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
-            following = node.value[int(part)]
-        if following is None:
-            break
-        node, line = following, following.start_mark.line
-    return line + 2
+def _line(node: yaml.Node | None, field: str) -> int:
+    """The line in the policy file of a front-matter field; the fence is line 1."""
+    parts = field.replace("]", "").replace("[", ".").split(".")
+    return 1 + line_of(node, tuple(int(part) if part.isdigit() else part for part in parts))
 
 
 def _read_tools(path: Path, shown: str, complaints: list[Complaint]) -> tuple[dict[str, Any], ...] | None:
