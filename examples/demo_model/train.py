@@ -40,10 +40,9 @@ REFUSAL = re.compile(r"\b(can't|cannot|can not|unable to|not able to|not possibl
 CUTS = {
     "hand-over": 0.8,
     "refusal, opening": 1.0,
-    "refusal, after a result": 1.8,
-    "refusal, later": 0.7,
-    "question, after a result": 1.4,
-    "question, later": 1.6,
+    "refusal, after a result": 1.6,
+    "refusal, later": 0.5,
+    "question, after a result": 0.8,
     "words, after a result": 0.15,
     "call, after a result": 0.7,
     "words, opening": 0.8,
@@ -133,7 +132,7 @@ def _kind(messages: list[dict[str, Any]], at: int, *, opening: bool) -> str:
         what = "call"
     elif REFUSAL.search(reply["content"].partition(". ")[0]):
         what = "refusal"
-    elif place != "opening" and re.search(r"\?|[Pp]lease", reply["content"]):
+    elif place == "after a result" and re.search(r"\?|[Pp]lease", reply["content"]):
         what = "question"
     else:
         what = "words"
