@@ -66,13 +66,7 @@ def tables(load: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list
 
 def notes(load: Mapping[str, Any]) -> list[str]:
     """What must be known beside the tables."""
-    suggested = load["suggested_max_num_seqs"]
-    lines = [
-        f"The {side} keeps the service level up to {_users(users)}: set max_num_seqs to {suggested[side]}."
-        if users
-        else f"The {side} keeps the service level at no number of users."
-        for side, users in load["most_users"].items()
-    ]
+    lines = [_level(load, side, users) for side, users in load["most_users"].items()]
     lines.append(f"Latencies are compared at {_users(load['reference_users'])}.")
     spread = load["baseline_spread"]
     lines.append(
@@ -83,6 +77,15 @@ def notes(load: Mapping[str, Any]) -> list[str]:
     if not load["representative"]:
         lines.append("Measured on a CPU: these speeds say nothing of a GPU, and count for no verdict.")
     return lines
+
+
+def _level(load: Mapping[str, Any], side: str, users: int | None) -> str:
+    if not users:
+        return f"The {side} keeps the service level at no number of users."
+    all_kept = users == max(load["sweep"]["users"])
+    up_to = f"{_users(users)}, the most that were tried" if all_kept else _users(users)
+    setting = f"{load['suggested_max_num_seqs'][side]}{' or more' if all_kept else ''}"
+    return f"The {side} keeps the service level up to {up_to}: set max_num_seqs to {setting}."
 
 
 def _users(number: int) -> str:

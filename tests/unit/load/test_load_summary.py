@@ -84,9 +84,12 @@ def test_the_page_shows_both_sides_and_the_service_level() -> None:
     assert "service level 900 ms, above" in drawn  # far above everything measured
     told = " ".join(notes(facts))
     assert (
-        "baseline keeps the service level up to 4 users: set max_num_seqs to 4." in told
+        "baseline keeps the service level up to 4 users, the most that were tried: set max_num_seqs to 4 or more." in told
         and "count for no verdict" in told
     )
+    half = facts | {"most_users": {"baseline": 1, "candidate": None}}
+    assert notes(half)[0] == "The baseline keeps the service level up to 1 user: set max_num_seqs to 4."
+    assert notes(half)[1] == "The candidate keeps the service level at no number of users."
     assert [row[:2] for row in rows(facts)] == [(s, u) for u in ("1", "4") for s in ("baseline", "candidate")]
     assert all(len(row) == len(SERVER_HEAD) for row in server_rows(facts))
     one_user = list(ttft_rows(facts))[:2]

@@ -103,7 +103,7 @@ def test_the_review_tells_of_drift_load_and_general_ability_where_they_were_meas
             "suggested_max_num_seqs": {"baseline": 8, "candidate": 16},
             "reference_users": 8,
             "baseline_spread": {"ttft_p95_ms": 0.04, "itl_p95_ms": 0.02, "output_throughput": 0.01},
-            "sweep": {"repeats": 3},
+            "sweep": {"repeats": 3, "users": [16, 32]},
             "representative": True,
         },
         "resources": [

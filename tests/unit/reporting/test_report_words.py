@@ -88,12 +88,14 @@ def test_risk_of_an_accepted_candidate_is_its_widest_limit() -> None:
     _lower(decision, "complies_when_allowed", -0.0241, 0.01)
     _lower(decision, "tool_call_valid", -0.4, 0.0)  # does not gate, so it does not count
     decision["critical"]["upper_limit"] = 0.0721  # 0 failures in 40: Clopper-Pearson, 1 - 0.05 ** (1 / 40)
-    decision["critical"]["passed_by_baseline"] = 40
+    decision["critical"] |= {"turns": 44, "passed_by_baseline": 40}
     assert words.risk(read_record(decision)) == [
         "At most 2.5 in 100 turns could be worse on balance, on any gating metric (95 % confidence each).",
         "Critical turns: 0 of the 40 that the baseline passes fail; at most 7.3 in 100 such turns could fail "
-        "(95 % confidence).",
+        "(95 % confidence). 4 more prove nothing: the baseline fails them, always or at times.",
     ]
+    decision["critical"]["turns"] = 40
+    assert words.risk(read_record(decision))[1].endswith("(95 % confidence).")
 
 
 def test_risk_names_each_metric_that_may_or_does_lose_too_much() -> None:
