@@ -35,8 +35,8 @@ DIGITS = 6
 """Decimals of a computed figure: a ten-thousandth of a percentage point. Verdicts use unrounded figures."""
 
 TOUR = (
-    "This policy is for a tour: what it accepts is not for customers. Try the sign-off on this run if you like; then gate "
-    "your own model by configs/gate.yaml, with golden transcripts of your own (README.md)."
+    "This policy is for a tour: what it accepts is not for customers. Try the sign-off on this run if you like; then "
+    "gate your own model by configs/gate.yaml, with golden transcripts of your own (README.md)."
 )
 _REMEDY = "The record is damaged, was edited or comes from another version: run the decide stage again."
 

@@ -84,7 +84,8 @@ def test_the_page_shows_both_sides_and_the_service_level() -> None:
     assert "service level 900 ms, above" in drawn  # far above everything measured
     told = " ".join(notes(facts))
     assert (
-        "baseline keeps the service level up to 4 users, the most that were tried: set max_num_seqs to 4 or more." in told
+        "baseline keeps the service level up to 4 users, the most that were tried: set max_num_seqs to 4 or more."
+        in told
         and "count for no verdict" in told
     )
     half = facts | {"most_users": {"baseline": 1, "candidate": None}}
