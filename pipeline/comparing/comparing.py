@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from pipeline.serving import variables
 from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
 from pipeline.stages import decide, evaluate, inspect, load, report
 from pipeline.stages.comparability import compared, compared_with_endpoints
+from pipeline.stages.drifting import Drifting
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.resources import kv_pool
 from pipeline.stages.serve_replay import REPLIES
@@ -108,6 +110,7 @@ class Comparison:
         if not self.golden.turns:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
         demand_no_private_data(self.golden.turns, scrubbed(request.golden))
+        self._drifting = Drifting(store, self.golden, self.policy, progress)
         declared = load_declarations(request.declared)
         self.baseline = self._side(
             "baseline", request.baseline_url, request.baseline, request.serving, declared.baseline
@@ -167,6 +170,11 @@ class Comparison:
         told = variables.told(self.changes)
         lines = [f"what was changed: {'; '.join(told)}." if told else "no known difference between the sides."]
         sides = [*self.baseline.conditions(), *self.candidate.conditions()]
+        if self._drifting.wanted and not self._drift_known:
+            sides.append(
+                "that no side is a ruined model: the policy draws a line for drift, and next-token distributions of an "
+                "endpoint are not compared."
+            )
         return [*lines, *variables.combined(self.changes), *sides, *self._alike()]
 
     def load(self) -> StageOutput:
@@ -201,12 +209,12 @@ class Comparison:
                 self.store, golden=self.golden, policy=self.policy, context=context, reasons=early
             )
             return output, []
-        sides_replays = [
-            side.replays(self.store, self.golden, self.policy, self.progress)
-            for side in (self.baseline, self.candidate)
-        ]
+        sides_replays = [self._replays(side) for side in (self.baseline, self.candidate)]
         paths = [[output.path for output in outputs] for outputs in sides_replays]
         reasons, conditions, served = self._comparable(*paths)
+        if self._drift_known:
+            self._drifting.compare()
+            reasons += self._drifting.reasons()
         (baseline, *repeats), (candidate, *samples) = (
             [
                 evaluate.run(self.store, self.golden, output.path, output.key, name, self.progress).path / OUTCOMES
@@ -234,10 +242,24 @@ class Comparison:
                     (*found, *served), conditions, [*self._resources(*(p[0] for p in paths)), *resources], keys
                 ),
                 load=told,
+                drift=self._drifting.found or None,
             ),
             findings=[*inspect.reasons(served), *reasons, *explored, *self._not_asked()],
         )
         return output, [path[0] / REPLIES for path in paths]
+
+    @property
+    def _drift_known(self) -> bool:
+        """Whether next-token distributions are compared: an endpoint is asked for replies alone."""
+        return self._drifting.wanted and self._checkpoints is not None
+
+    def _replays(self, side: Side) -> tuple[StageOutput, ...]:
+        arguments = self.store, self.golden, self.policy, self.progress
+        if not (isinstance(side, CheckpointSide) and self._checkpoints and self._drift_known):
+            return side.replays(*arguments)
+        baseline = self._checkpoints[0].checkpoint
+        ask = partial(self._drifting.ask, side.name, checkpoint_digest=side.digest, baseline=baseline, plan=side.plan)
+        return side.replays(*arguments, probes=(ask,))
 
     def _not_asked(self) -> list[Reason]:
         """What the policy demands and a comparison does not measure: unknown is no ACCEPT."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -103,9 +104,14 @@ class CheckpointSide:
         return self.plan.facts()
 
     def replays(
-        self, store: Store, golden: GoldenSet, policy: GateSettings, progress: Progress
+        self,
+        store: Store,
+        golden: GoldenSet,
+        policy: GateSettings,
+        progress: Progress,
+        probes: Sequence[serve_replay.Probe] = (),
     ) -> tuple[StageOutput, ...]:
-        """Serve it and replay."""
+        """Serve it and replay; ``probes`` ask the same server for something else."""
         return serve_replay.run(
             store,
             checkpoint_path=self.checkpoint.path,
@@ -115,6 +121,7 @@ class CheckpointSide:
             sampling=policy.sampling,
             replay_settings=policy.replay,
             repeats=repeats(policy, self.name),
+            probes=probes,
             progress=progress,
             label=f"replay {self.name}",
         )

@@ -22,7 +22,7 @@ from pipeline.reporting.ladder.facts import (
 )
 from pipeline.request import Request
 from pipeline.runner import RunResult, run
-from pipeline.settings import LadderSettings, load_recipe
+from pipeline.settings import GateSettings, LadderSettings, load_recipe
 from pipeline.statistics.facts import ReasonCode
 from pipeline.statistics.selection import selection_error
 from pipeline.store import Store
@@ -77,7 +77,6 @@ class Steps:
             candidates[recipe] = candidate
         chosen = self._choose(candidates)
         verdict = Verdict.ACCEPT if chosen else _best(candidates)
-        alpha = self._gate.policy.alpha
         return LadderRecord(
             model=self._gate.request.model,
             command=command,
@@ -86,8 +85,8 @@ class Steps:
             chosen=chosen,
             all=self._all,
             confirm=settings.confirm,
-            alpha=alpha,
-            error=_error(alpha, candidates, chosen),
+            alpha=self._gate.policy.alpha,
+            error=error_bound(self._gate.policy, candidates, chosen),
             candidates=tuple(candidates.values()),
         )
 
@@ -185,12 +184,17 @@ def _best(candidates: Mapping[str, Candidate]) -> Verdict:
     return next((v for v in (Verdict.INCONCLUSIVE, Verdict.REJECT) if v in reached), Verdict.INVALID)
 
 
-def _error(alpha: float, candidates: Mapping[str, Candidate], chosen: str | None) -> ErrorBound | None:
+def error_bound(policy: GateSettings, candidates: Mapping[str, Candidate], chosen: str | None) -> ErrorBound | None:
+    """Chance that the chosen candidate is bad; None where none was chosen.
+
+    A confirmation counts only where it rests on other answers throughout: general tasks are the same whatever the set.
+    """
     if chosen is None:
         return None
     judged = [candidate for candidate in candidates.values() if candidate.judgement]
     before = judged[: [candidate.recipe for candidate in judged].index(chosen)]
     unbroken = all(candidate.verdict is Verdict.ACCEPT for candidate in before)
-    confirmed = candidates[chosen].confirmation is not None
-    found = selection_error(alpha, len(candidates), unbroken=unbroken, confirmed=confirmed)
+    tasks = policy.general.tasks.values() if policy.general else ()
+    confirmed = candidates[chosen].confirmation is not None and not any(task.gating for task in tasks)
+    found = selection_error(policy.alpha, len(candidates), unbroken=unbroken, confirmed=confirmed)
     return ErrorBound(candidates=found.candidates, alpha=found.alpha, basis=found.basis.value, bound=found.bound)

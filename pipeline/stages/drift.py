@@ -34,6 +34,8 @@ STAGE = "drift"
 DRIFT, TURNS = "drift.json", "drift_turns.jsonl"
 FIRST_TOKENS = 50
 """Beginning of a reply: where it is decided whether to refuse, to call or to answer."""
+LEAST_READ = 0.5
+"""Share of the turns asked that must have been read on both sides: a few short ones do not speak for the rest."""
 LONG_CONTEXT = 2048
 """Tokens before a token from which its context counts as long."""
 _ALL = ("all", "all tokens")
@@ -117,7 +119,7 @@ def read_drift(output: Path) -> dict[str, Any]:
 
 
 def reasons(drift: Mapping[str, Any], policy: DriftPolicy) -> list[Reason]:
-    """What the drift argues for: REJECT beyond the one line, INVALID where it is not known, else nothing."""
+    """What the drift argues for: REJECT beyond the one line, INVALID where too little is known of it, else nothing."""
     asked, compared = drift["turns"], drift["compared"]
     found = []
     if drift["differing"]:
@@ -127,9 +129,9 @@ def reasons(drift: Mapping[str, Any], policy: DriftPolicy) -> list[Reason]:
         text += f"turns: {listed(drift['differing'])}."
         figures: dict[str, float | int | str] = {"turns": asked, "differing": len(drift["differing"])}
         found.append(Reason(ReasonCode.PROMPTS_DIFFER, Verdict.INVALID, text, figures=figures))
-    if drift["missing"] or not compared:
+    if drift["missing"] or not compared or compared < LEAST_READ * asked:
         first = next(iter(drift["missing"] or drift["unread"]), None)
-        text = f"the drift from the baseline is not known at {len(drift['missing']) or asked} of {asked} turns"
+        text = f"the drift from the baseline is not known at {asked - compared} of {asked} turns"
         text += f": {first}: {drift['unread'][first]}." if first else "."
         figures = {"turns": asked, "compared": compared}
         found.append(Reason(ReasonCode.DRIFT_UNKNOWN, Verdict.INVALID, text, figures=figures))

@@ -8,7 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 from pipeline import environments
-from pipeline.golden import GoldenSet
+from pipeline.digests import tree_digest
+from pipeline.general.suite import demand_unseen, load_suite
+from pipeline.golden import GoldenSet, contamination
 from pipeline.golden.source import open_source
 from pipeline.progress import Progress
 from pipeline.quantizers import autoawq, calibration, candidate, llmcompressor
@@ -22,6 +24,8 @@ from pipeline.store import StageOutput, Store
 STAGE = "quantize"
 FACTS = "facts.json"
 BACKENDS: dict[str, ModuleType] = {"llmcompressor": llmcompressor, "autoawq": autoawq}
+_GENERAL = "own"
+"""The suite of general tasks that ships with the project; a policy may ask it of any build."""
 _SLACK_BYTES = 64 << 20  # tokenizer, logs, calibration text
 
 
@@ -48,7 +52,7 @@ def run(
     wanted = recipe.calibration
     text = calibration.select(calibration_root, wanted.samples) if wanted else None
     if text is not None:
-        _demand_disjoint(store, text, golden, shipped_sets())
+        demand_no_leak(store, text, golden, shipped_sets())
     backend = BACKENDS[recipe.backend]
     inputs = {
         "checkpoint": checkpoint.digest,
@@ -92,12 +96,24 @@ def shipped_sets() -> list[Path]:
     return sorted(folder.parent for folder in (PROJECT_ROOT / "golden_sets").glob("*/transcripts"))
 
 
-def _demand_disjoint(store: Store, text: CalibrationText, golden: GoldenSet, others: Iterable[Path]) -> None:
-    """The leak check, done once for the same texts."""
-    others = list(others)
+def demand_no_leak(store: Store, text: CalibrationText, golden: GoldenSet, others: Iterable[Path]) -> None:
+    """The leak check, done once for the same texts: no golden set and no general item may stand in them.
+
+    :raises GoldenSetError: one does; it is named with where the calibration text stands.
+    """
+    others, general = list(others), load_suite(_GENERAL)
+    here = Path(contamination.__file__)
     inputs = {
         "calibration": text.digest,
         "golden": [golden.digest, len(golden.turns)],
         "others": [open_source(folder).digest() for folder in others],
+        "general": general.digest,
+        "source": tree_digest(here.parent.parent, [here, Path(calibration.__file__)]),
     }
-    store.make("leak check", inputs, lambda output: calibration.demand_disjoint(text, golden, others))
+
+    def build(output: Path) -> None:
+        calibration.demand_disjoint(text, golden, others)
+        said = ({"messages": sample["messages"]} for sample in text.samples)
+        demand_unseen(general, (), zip(text.places, said, strict=True))
+
+    store.make("leak check", inputs, build)

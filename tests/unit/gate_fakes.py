@@ -206,9 +206,9 @@ class FakeMachine:
         plan: EnginePlan,
         label: str,
         repeats: int,
-        looks: Sequence[GoldenSet],
-        stop: Callable[[int, StageOutput], bool],
         sampling: Sampling,
+        looks: Sequence[GoldenSet] = (),
+        stop: Callable[[int, StageOutput], bool] = lambda number, output: False,
         **settings: Any,
     ) -> tuple[StageOutput, ...]:
         side = label.removeprefix("replay ")

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_fakes import DEAD_SERVER, FakeMachine, write_golden, write_policy
+from gate_fakes import DEAD_SERVER, FakeMachine, write_checkpoint, write_golden, write_policy
 
 from evaluators.turn import Turn
 from pipeline import gate
 from pipeline.bundle.verifying import opened, verify
+from pipeline.comparing import comparing, sides
 from pipeline.errors import Verdict
 from pipeline.progress import Silent
+from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.request import Request
 from pipeline.runner import RunResult, run
 from pipeline.serving import logprobs
@@ -52,7 +54,7 @@ class Engines:
             url = label.removeprefix("replay ")
             check = staticmethod(lambda: None)
 
-        given_up = settings["looks"] and "start candidate" not in self.machine.done
+        given_up = settings.get("looks") and "start candidate" not in self.machine.done
         for probe in () if given_up else probes:
             probe(lambda: Server)
         return outputs
@@ -126,6 +128,30 @@ def test_a_candidate_beyond_the_line_is_rejected(engines: Engines, tmp_path: Pat
     assert result.verdict is Verdict.REJECT
     assert result.decision["reasons"][0]["code"] == "DRIFT"
     assert "quant-gate inspect" in result.decision["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict", "first"), [(0.8, "ACCEPT", "METRICS_HELD"), (0.01, "REJECT", "DRIFT")], ids=["near", "ruined"]
+)
+def test_a_comparison_of_checkpoints_draws_the_same_line(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, verdict: str, first: str
+) -> None:
+    engines.share["candidate"] = share
+    builds = {}
+    for name, weight_bytes in {"baseline": 1000, "candidate": 400}.items():
+        digest = write_checkpoint(tmp_path / name, name, weight_bytes)
+        builds[name] = Checkpoint(tmp_path / name, name, None, digest, weight_bytes, "FakeForCausalLM", "template")
+    monkeypatch.setattr(sides, "_checkpoint", lambda model, *_: builds[model])
+    monkeypatch.setattr(sides, "make_plan", engines.machine.plan)
+    monkeypatch.setattr(comparing.inspect, "look", lambda *_, **__: ())
+    gated = request_of(tmp_path)
+    request = comparing.CompareRequest(
+        baseline="baseline", candidate="candidate", golden=gated.golden, policy=gated.policy
+    )
+    decision = comparing.compare(request, Store(tmp_path / "home"), Silent()).decision
+    assert (decision["verdict"], decision["reasons"][0]["code"]) == (verdict, first)
+    assert decision["drift"]["compared"] == 6
+    assert engines.asked["candidate"] == engines.asked["baseline"]
 
 
 def test_a_set_without_golden_replies_is_not_read(engines: Engines, tmp_path: Path) -> None:

@@ -19,11 +19,21 @@ from pipeline import cli
 from pipeline.digests import digest_of
 from pipeline.errors import GoldenSetError, QuantizeError, RecipeError, ServerError, SettingsError, Verdict
 from pipeline.ladder import LadderResult, climb, default_ladder, steps
+from pipeline.ladder.steps import error_bound
 from pipeline.progress import Silent
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.reporting.ladder.facts import LadderRecord, judgement_of
 from pipeline.request import Request
-from pipeline.settings import CONFIGS, LadderSettings, Recipe, load_recipe, load_settings
+from pipeline.settings import (
+    CONFIGS,
+    GateSettings,
+    GeneralPolicy,
+    LadderSettings,
+    MetricPolicy,
+    Recipe,
+    load_recipe,
+    load_settings,
+)
 from pipeline.store import StageOutput, Store
 
 # With 90 turns in 30 scenarios and a margin of 10 points, as in the tests of the runner.
@@ -266,6 +276,23 @@ def test_a_choice_is_confirmed_on_the_other_half(climbing: Climb) -> None:
     assert record.candidates[0].confirmation is None  # only the chosen one is measured again
     assert record.error is not None
     assert (record.error.basis, record.error.bound) == ("confirmed", pytest.approx(2 * 0.05 * 0.05))
+
+
+def test_general_tasks_are_confirmed_by_no_second_set(climbing: Climb) -> None:
+    record = climbing(FakeLadder(), "fp8-dynamic", "int4-awq", confirm="half", margin=WIDE).record
+    assert record.chosen is not None
+    candidates = {candidate.recipe: candidate for candidate in record.candidates}
+    gated = GateSettings(
+        metrics={"policy_adherence": MetricPolicy(margin=0.1)},
+        general=GeneralPolicy(suite="own", tasks={"reading": MetricPolicy(margin=0.1)}),
+    )
+    error = error_bound(gated, candidates, record.chosen)
+    assert error is not None and (error.basis, error.bound) == ("fixed_sequence", 0.05)
+    explained = gated.model_copy(
+        update={"general": GeneralPolicy(suite="own", tasks={"reading": MetricPolicy(margin=0.1, gating=False)})}
+    )
+    error = error_bound(explained, candidates, record.chosen)
+    assert error is not None and (error.basis, error.bound) == ("confirmed", pytest.approx(2 * 0.05 * 0.05))
 
 
 def test_one_that_is_not_confirmed_gives_way_to_the_next(climbing: Climb) -> None:

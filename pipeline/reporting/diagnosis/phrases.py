@@ -95,4 +95,9 @@ def notes(record: DiagnosisRecord) -> list[str]:
             "The proposal rounds its INT4 part by GPTQ, whatever made the candidate; the drift shown for it is that "
             "of the candidate's own INT4 weights."
         )
+    if record.proposal is not None:
+        lines.append(
+            "The proposal was chosen on turns that judge it. After k tries the chance of accepting one with a loss "
+            "beyond a margin is k x alpha; confirm the last on other turns (docs/ladder.md)."
+        )
     return lines

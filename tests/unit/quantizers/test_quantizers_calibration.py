@@ -13,7 +13,8 @@ from pipeline.errors import GoldenSetError
 from pipeline.golden import GoldenSet
 from pipeline.quantizers.calibration import demand_disjoint, select, write
 from pipeline.settings import PROJECT_ROOT
-from pipeline.stages.quantize import shipped_sets
+from pipeline.stages.quantize import demand_no_leak, shipped_sets
+from pipeline.store import Store
 
 
 def conversation(n: int, **more: Any) -> dict[str, Any]:
@@ -172,3 +173,10 @@ def test_shipped_text_is_enough_and_disjoint() -> None:
     demand_disjoint(text, golden("Where is my parcel?"), shipped_sets())
     assert any("tool_calls" in message for sample in text.samples for message in sample["messages"])
     assert all(sample["tools"] for sample in text.samples)
+
+
+def test_text_that_holds_a_general_item_is_refused_whatever_the_policy_asks(tmp_path: Path) -> None:
+    line = (PROJECT_ROOT / "golden_sets" / "general" / "reading.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    text = select(texts(tmp_path / "calibration", json.loads(line)["question"]), 2)
+    with pytest.raises(GoldenSetError, match=r"suite own:\n.*reading\.jsonl:1: reading-000"):
+        demand_no_leak(Store(tmp_path / "home"), text, golden("Where is my parcel?"), [])

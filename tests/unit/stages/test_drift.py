@@ -138,6 +138,16 @@ def test_what_neither_side_could_read_is_left_out_unless_it_is_all(tmp_path: Pat
     assert (reason.code, reason.verdict) == (ReasonCode.DRIFT_UNKNOWN, Verdict.INVALID)
 
 
+def test_a_few_turns_do_not_speak_for_many_that_neither_side_could_read(tmp_path: Path) -> None:
+    found, _ = compare(tmp_path, [says("a", 0.5), unread("b")], [says("a", 0.5), unread("b")])
+    found |= {"turns": 3, "unread": found["unread"] | {"c": "both: HTTP 400"}}
+    (reason,) = drift.reasons(found, LINE)
+    assert (reason.code, reason.verdict) == (ReasonCode.DRIFT_UNKNOWN, Verdict.INVALID)
+    assert "not known at 2 of 3 turns: b: " in reason.text
+    (nothing,) = drift.reasons(found | {"turns": 0, "compared": 0, "unread": {}}, LINE)
+    assert nothing.code is ReasonCode.DRIFT_UNKNOWN
+
+
 def test_a_turn_without_a_record_is_not_known(tmp_path: Path) -> None:
     found, _ = compare(tmp_path, [says("a", 0.5), says("b", 0.5)], [says("a", 0.5)])
     assert [reason.code for reason in drift.reasons(found, LINE)] == [ReasonCode.DRIFT_UNKNOWN]
