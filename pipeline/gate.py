@@ -47,6 +47,7 @@ from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
 from pipeline.stages.resources import kv_pool
 from pipeline.stages.serve_replay import REPLIES
+from pipeline.statistics.benefit import unmeasured_reasons
 from pipeline.statistics.facts import Reason, Resource
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
@@ -271,11 +272,15 @@ class Gate:
                 [*kv_pool(*(self.replays(side)[0].path for side in get_args(Side))), *self._under_load[1]],
                 self._under_load[0],
             ),
-            findings=[*inspect.reasons(served), *self._findings(), *beside],
+            findings=[*inspect.reasons(served), *self._findings(), *beside, *self._unmeasured()],
             look=self._looks.given_up_at,
         )
         self._note(run, output, "decision.json")
         return output
+
+    def _unmeasured(self) -> list[Reason]:
+        loaded = self._under_load[0] is not None
+        return unmeasured_reasons(self.policy.benefit, device=self.plan.device, loaded=loaded)
 
     @cached_property
     def _under_load(self) -> tuple[Mapping[str, Any] | None, Sequence[Resource]]:

@@ -56,6 +56,7 @@ from pipeline.stages import drift, evaluate, inspect, serve_replay
 from pipeline.stages.abilities import ABOUT
 from pipeline.stages.comparability import compared
 from pipeline.stages.resources import kv_pool
+from pipeline.statistics.benefit import unmeasured_reasons
 from pipeline.statistics.facts import Decision, Reason, ReasonCode
 from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
 from pipeline.statistics.sequential import plan_looks
@@ -302,6 +303,8 @@ class _Check:
         shown += [exploratory_reason(power)] if self.manifest["run"]["explore"] else underpowered_reasons(power)
         if context.drift and self.policy.drift:
             shown += drift.reasons(context.drift, self.policy.drift)
+        loaded = context.load is not None
+        shown += unmeasured_reasons(self.policy.benefit, device=context.engine["device"], loaded=loaded)
         where = f"{DECIDED}.inputs.findings"
         told, derived = ({(each.code, each.verdict, each.text) for each in some} for some in (reasons, shown))
         found = [Difference(where, f"lacks {code}: {text}") for code, _, text in sorted(derived - told)]

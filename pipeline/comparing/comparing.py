@@ -39,6 +39,7 @@ from pipeline.stages.drifting import Drifting
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.resources import kv_pool
 from pipeline.stages.serve_replay import REPLIES
+from pipeline.statistics.benefit import unmeasured_reasons
 from pipeline.statistics.facts import Reason, ReasonCode, Resource
 from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
@@ -244,7 +245,7 @@ class Comparison:
                 load=told,
                 drift=self._drifting.found or None,
             ),
-            findings=[*inspect.reasons(served), *reasons, *explored, *self._not_asked()],
+            findings=[*inspect.reasons(served), *reasons, *explored, *self._not_asked(), *self._unmeasured()],
         )
         return output, [path[0] / REPLIES for path in paths]
 
@@ -271,6 +272,11 @@ class Comparison:
             "policy with `general: null`."
         )
         return [Reason(ReasonCode.NO_DATA, Verdict.INCONCLUSIVE, text)]
+
+    def _unmeasured(self) -> list[Reason]:
+        if (sides := self._checkpoints) is None:  # load is put on no endpoint: what is known of it is declared
+            return []
+        return unmeasured_reasons(self.policy.benefit, device=sides[0].plan.device, loaded=self.request.load)
 
     def _inspected(self, baseline: CheckpointSide, candidate: CheckpointSide) -> tuple[Finding, ...]:
         template = baseline.serving.chat_template

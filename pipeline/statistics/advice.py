@@ -30,8 +30,9 @@ _STEPS = {
     ),
     ReasonCode.NO_BENEFIT: "Nothing is gained by shipping it: choose a recipe that saves more, or lower the demand.",
     ReasonCode.BENEFIT_UNDECIDED: (
-        "Measure the load again with more repeats or prompts (configs/slo.yaml), on a machine that does nothing else; "
-        "of an endpoint, declare what its weights take."
+        "Measure the load (--load), or again with more repeats or prompts (configs/slo.yaml), on a machine that does "
+        "nothing else, or take what does not matter to you out of the policy's `benefit` (null); of an endpoint, "
+        "declare what its weights take."
     ),
     ReasonCode.NOISE_ABOVE_MARGIN: "Add turns, or make serving repeatable (batch-invariant mode, fixed concurrency).",
     ReasonCode.SET_UNFINISHED: "Replay the rest of the golden set.",

@@ -23,6 +23,8 @@ from pipeline.statistics.advice import percent
 from pipeline.statistics.facts import Benefit, Reason, ReasonCode, Resource, ResourceResult, ResourceState
 
 LESS_IS_BETTER = frozenset({"weight_bytes", "ttft_p95", "itl_p95"})
+UNDER_LOAD = ("throughput_at_slo", "ttft_p95", "itl_p95")
+"""What only a load test shows."""
 _ROUNDING = 1e-12
 
 
@@ -97,6 +99,19 @@ def benefit_reasons(results: Sequence[ResourceResult]) -> list[Reason]:
             )
             reasons.append(Reason(ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE, text, figures=_figures([result])))
     return reasons
+
+
+def unmeasured_reasons(policy: BenefitPolicy, *, device: str, loaded: bool) -> list[Reason]:
+    """What speaks against a gain that is known in part: on a GPU no declared resource may be left unmeasured.
+
+    :param device: where both sides were served; on a CPU these resources count for no verdict.
+    :param loaded: load was put on both sides.
+    """
+    missing = [name for name in UNDER_LOAD if getattr(policy, name) is not None]
+    if loaded or device != "cuda" or not missing:
+        return []
+    text = f"whether {', '.join(missing)} is worse is not known: no load was put on the sides (--load, make LOAD=1)."
+    return [Reason(ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE, text)]
 
 
 def _result(resource: Resource, rule: ResourcePolicy, alpha: float, varying: int) -> ResourceResult:

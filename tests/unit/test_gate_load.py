@@ -10,11 +10,13 @@ import pytest
 from gate_fakes import FakeMachine, write_golden, write_policy
 
 from pipeline import gate
+from pipeline.bundle.verifying import opened, verify
 from pipeline.errors import LoadError, UsageError
 from pipeline.evidence.record import read_decision
 from pipeline.gate import Gate
 from pipeline.progress import Silent
 from pipeline.request import Request
+from pipeline.runner import run
 from pipeline.statistics.facts import Resource
 from pipeline.store import Store
 
@@ -64,6 +66,28 @@ def test_a_gain_does_not_make_up_for_lost_quality(
     under_load(monkeypatch, (1.0, 1.01, 0.99))
     machine.candidate = lambda number: number % 3 > 0
     assert decided(replace(request_, load=True), tmp_path)["verdict"] == "REJECT"
+
+
+def test_on_a_gpu_what_was_not_loaded_is_no_accept(
+    machine: FakeMachine, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = machine.plan
+    monkeypatch.setattr(gate, "make_plan", lambda *settings: replace(planned(*settings), device="cuda"))
+    result = run(request_, Store(tmp_path / "home"), Silent())
+    (reason,) = result.decision["reasons"]
+    assert (result.decision["verdict"], reason["code"]) == ("INCONCLUSIVE", "BENEFIT_UNDECIDED")
+    assert "throughput_at_slo, ttft_p95, itl_p95" in reason["text"] and "LOAD=1" in reason["text"]
+    with opened(result.directory) as root:
+        assert verify(root, result.directory).differences == ()
+    assert request_.policy is not None
+    text = request_.policy.read_text(encoding="utf-8")
+    request_.policy.write_text(
+        "benefit: {throughput_at_slo: null, ttft_p95: null, itl_p95: null}\n" + text, encoding="utf-8"
+    )
+    assert decided(request_, tmp_path)["verdict"] == "ACCEPT"
+    request_.policy.write_text(text, encoding="utf-8")
+    under_load(monkeypatch, (6.0, 6.01, 5.99))
+    assert decided(replace(request_, load=True), tmp_path)["verdict"] == "ACCEPT"
 
 
 def test_failed_requests_end_the_run(
