@@ -7,7 +7,7 @@ shipped, and be blamed on the weights when it shows.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pipeline.digests import canonical_json
 from pipeline.errors import UsageError
 from pipeline.settings import Recipe, ServingSettings
 
-WEIGHTS = "weights"
+WEIGHTS, FLAGS = "weights", "extra_args"
 _SHOWN = 60
 _OPERATIONAL = frozenset({"startup_timeout_s"})
 """Settings that nothing served depends on."""
@@ -31,7 +31,20 @@ def of_checkpoint(digest: str, checkpoint: Path, serving: ServingSettings) -> di
     settings = {k: v for k, v in serving.model_dump(mode="json").items() if k not in _OPERATIONAL}
     if serving.kv_cache_dtype == "auto" and (scheme := _kv_scheme(checkpoint)):
         settings["kv_cache_dtype"] = scheme
-    return {WEIGHTS: digest, **settings}
+    return {WEIGHTS: digest, **settings, FLAGS: _flags(serving.extra_args)}
+
+
+def _flags(words: Sequence[str]) -> dict[str, str]:
+    """Value of each flag, however it is written; empty for one without."""
+    found: dict[str, str] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, _, found_value = word.partition("=")
+            found[name] = found_value
+        else:
+            found[name] = f"{found.get(name, '')} {word}".strip()
+    return found
 
 
 def _kv_scheme(checkpoint: Path) -> str | None:
@@ -50,9 +63,19 @@ def of_recipe(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
 
 
 def changed(baseline: Mapping[str, Any], candidate: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Variables that are known of both sides and differ, with both values."""
-    both = [name for name in baseline if name in candidate]
-    return {name: (baseline[name], candidate[name]) for name in both if baseline[name] != candidate[name]}
+    """Variables that are known of both sides and differ, with both values; each further flag is one of its own."""
+    both = [name for name in baseline if name in candidate and name != FLAGS]
+    changes = {name: (baseline[name], candidate[name]) for name in both if baseline[name] != candidate[name]}
+    if FLAGS in baseline and FLAGS in candidate:
+        before, after = baseline[FLAGS], candidate[FLAGS]
+        for flag in sorted({*before, *after}):
+            if before.get(flag) != after.get(flag):
+                changes[flag] = (_given(before, flag), _given(after, flag))
+    return changes
+
+
+def _given(flags: Mapping[str, str], flag: str) -> str:
+    return flags[flag] or "set" if flag in flags else "not set"
 
 
 def demand_one(changes: Mapping[str, tuple[Any, Any]], combined: bool) -> None:

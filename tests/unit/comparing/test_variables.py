@@ -25,8 +25,8 @@ def side(
     [
         ("kv-fp8", "kv_cache_dtype"),
         ("no-prefix-caching", "enable_prefix_caching"),
-        ("no-chunked-prefill", "extra_args"),
-        ("ngram-speculation", "extra_args"),
+        ("no-chunked-prefill", "--no-enable-chunked-prefill"),
+        ("ngram-speculation", "--speculative-config"),
         ("seqs-16", "max_num_seqs"),
     ],
 )
@@ -34,6 +34,20 @@ def test_shipped_variants_change_one_thing(name: str, setting: str) -> None:
     changes = variables.changed(side(), side(serving=load_serving(name)))
     assert list(changes) == [setting]
     variables.demand_one(changes, combined=False)
+
+
+def test_each_further_flag_is_a_variable_of_its_own() -> None:
+    plain = load_serving("no-chunked-prefill")
+    both = plain.model_copy(update={"extra_args": (*plain.extra_args, "--max-num-batched-tokens=512")})
+    changes = variables.changed(side(), side(serving=both))
+    assert changes == {
+        "--no-enable-chunked-prefill": ("not set", "set"),
+        "--max-num-batched-tokens": ("not set", "512"),
+    }
+    with pytest.raises(UsageError, match="2 variables at once: --max-num-batched-tokens: not set -> 512; --no-"):
+        variables.demand_one(changes, combined=False)
+    apart = both.model_copy(update={"extra_args": (*plain.extra_args, "--max-num-batched-tokens", "512")})
+    assert variables.changed(side(serving=both), side(serving=apart)) == {}
 
 
 def test_every_shipped_serving_file_is_tried() -> None:
