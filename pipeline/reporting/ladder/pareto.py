@@ -7,7 +7,8 @@ open; the dotted steps join those that no other candidate beats on both axes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from string import ascii_uppercase
 
 from markupsafe import Markup
 
@@ -21,6 +22,7 @@ END = 0.04
 """Share of the axis, from below, at which deeper values are drawn."""
 DEEPEST = 3.0
 """The axis goes down to so many times the largest margin at least reached; what lies deeper is drawn at its end."""
+_COLUMNS, _ROWS = 60, 12
 _TITLES = {Against.BYTES: "Bytes of weights", Against.SPEED: "Speed"}
 _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
@@ -81,6 +83,36 @@ def pareto(
         Markup("</svg>"),
     ]
     return Markup("").join(parts)
+
+
+def text_plot(candidates: Sequence[Candidate], against: Against = Against.BYTES) -> list[str]:
+    """The same for a terminal: lines of at most 80 characters, a letter for each measured candidate; empty without one.
+
+    Letters that would fall on one another stand side by side.
+    """
+    drawn = plotted(candidates, against)
+    if not drawn:
+        return []
+    frame = replace(_frame(drawn, against, narrow=True), left=0, right=_COLUMNS - 1, top=0, bottom=_ROWS - 1)
+    zero = round(frame.y(0))
+    grid = [["-" if row == zero else " "] * _COLUMNS for row in range(_ROWS)]
+    named = list(zip(ascii_uppercase, drawn, strict=False))
+    for letter, (value, room, _) in named:
+        row, column = round(frame.y(room)), round(frame.x(value))
+        while column < _COLUMNS - 1 and grid[row][column] not in " -":
+            column += 1
+        grid[row][column] = letter
+    most = 100 * frame.most / frame.baseline
+    scale = {0: f"{100 * frame.high:+.1f}", zero: "0", _ROWS - 1: f"{100 * frame.low:+.1f}"}
+    of = "bytes" if against is Against.BYTES else "requests a second within the service level"
+    return [
+        "headroom to the margin, percentage points",
+        *(f"{scale.get(row, ''):>6} |{''.join(cells)}".rstrip() for row, cells in enumerate(grid)),
+        f"       +{'-' * _COLUMNS}",
+        f"        {'0':<{_COLUMNS - 4}}{most:>4.0f}",
+        f"{f'% of the baseline: {of}':>{_COLUMNS + 8}}",
+        *(f"{letter} {candidate.recipe}" for letter, (_, _, candidate) in named),
+    ]
 
 
 def _figure(value: float, against: Against) -> str:

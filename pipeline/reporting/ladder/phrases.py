@@ -82,7 +82,7 @@ def error(record: LadderRecord) -> list[str]:
 def next_step(record: LadderRecord) -> str:
     """What to do now."""
     if record.choice is not None:
-        return "Ship it by its own report; the others stay on record."
+        return "Read its own report, which says what to do next; the others stay on record."
     for verdict in (Verdict.INCONCLUSIVE, Verdict.REJECT, Verdict.INVALID):
         for candidate in record.candidates:
             if candidate.verdict is verdict and candidate.judgement is not None:

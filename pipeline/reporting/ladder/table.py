@@ -10,7 +10,8 @@ from rich.text import Text
 
 from pipeline.reporting import words
 from pipeline.reporting.ladder import phrases
-from pipeline.reporting.ladder.facts import Candidate, Judgement, LadderRecord
+from pipeline.reporting.ladder.facts import Against, Candidate, Judgement, LadderRecord
+from pipeline.reporting.ladder.pareto import text_plot
 from pipeline.reporting.markdown import escape
 from pipeline.reporting.terminal import STYLES, section
 from pipeline.visible import visible
@@ -37,6 +38,7 @@ def ladder_view(record: LadderRecord, page: Path, mlflow_run: str | None, notes:
             style="dim",
         ),
         *_cost(record),
+        *_plots(record),
         *section("To bear in mind", [*phrases.notes(record), *notes]),
         *section("Next step", [phrases.next_step(record)]),
         Text(),
@@ -48,6 +50,12 @@ def ladder_view(record: LadderRecord, page: Path, mlflow_run: str | None, notes:
         if value
     ]
     return Group(*parts)
+
+
+def _plots(record: LadderRecord) -> list[RenderableType]:
+    """Bytes, and speed where it was measured, against headroom."""
+    drawn = [text_plot(record.candidates, against) for against in Against]
+    return [part for lines in drawn if lines for part in (Text(), Text(visible("\n".join(lines))))]
 
 
 def _table(record: LadderRecord) -> Table:

@@ -17,7 +17,7 @@ from test_report_html import HOSTILE, Page
 from pipeline.errors import Verdict
 from pipeline.reporting.ladder.facts import Against, Candidate, LadderRecord, State, cheapest, front, is_cheaper
 from pipeline.reporting.ladder.page import render
-from pipeline.reporting.ladder.pareto import pareto
+from pipeline.reporting.ladder.pareto import pareto, text_plot
 from pipeline.reporting.ladder.phrases import headline, next_step, notes
 from pipeline.reporting.ladder.table import ladder_markdown, ladder_table, ladder_view
 
@@ -157,6 +157,26 @@ def test_speed_lies_in_proportion_to_the_baselines(narrow: bool) -> None:
     assert pareto(SAMPLES["chosen"].candidates, Against.SPEED, ident="p", narrow=narrow) is None
 
 
+def test_the_terminals_plot_puts_letters_in_proportion() -> None:
+    lines = text_plot(SAMPLES["chosen"].candidates)
+    rows = {text[8:]: number for number, text in enumerate(lines[1:13])}
+    places = {char: (row, text.index(char)) for text, row in rows.items() for char in text if char.isupper()}
+    named = dict(line.split(maxsplit=1) for line in lines[16:])
+    measured = {c.recipe: c for c in SAMPLES["chosen"].candidates if c.judgement and c.judgement.replayed}
+    assert set(named.values()) == set(measured) and set(named) == set(places)
+    (zero,) = (number for number, text in enumerate(lines[1:13]) if text.startswith("     0 |"))
+    for letter, recipe in named.items():
+        candidate = measured[recipe]
+        judged = candidate.judgement
+        assert judged is not None and judged.worst is not None and judged.worst.lower is not None
+        row, column = places[letter]
+        share = (candidate.weight_bytes or 0) / judged.baseline_weight_bytes
+        assert column == pytest.approx(59 * share / 1.04, abs=1.5)  # 60 columns; two may stand side by side
+        room = judged.worst.lower + judged.worst.margin
+        assert row == zero or (row < zero) == (room > 0)
+    assert text_plot(()) == []
+
+
 def test_candidates_without_figures_are_not_drawn() -> None:
     invalid = candidate("odd", Verdict.INVALID, 100, 0.0)
     assert pareto([BLOCK, MIXED, invalid], ident="p", narrow=False) is None
@@ -257,4 +277,5 @@ def test_the_terminal_view_keeps_to_80_columns(name: str) -> None:
     assert max(map(len, text.splitlines())) <= 80
     for each in SAMPLES[name].candidates:
         assert each.recipe in text
+    assert ("headroom to the margin" in text) == bool(text_plot(SAMPLES[name].candidates))
     assert "a note" in text
