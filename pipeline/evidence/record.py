@@ -35,8 +35,8 @@ DIGITS = 6
 """Decimals of a computed figure: a ten-thousandth of a percentage point. Verdicts use unrounded figures."""
 
 TOUR = (
-    "This policy is for a tour: what it accepts is not for customers. Try the sign-off on this run if you like; then "
-    "gate your own model by configs/gate.yaml, with golden transcripts of your own (README.md)."
+    "This policy is for a tour: what it accepts is not for customers. Gate your own model by configs/gate.yaml, with "
+    "golden transcripts of your own (README.md)."
 )
 _REMEDY = "The record is damaged, was edited or comes from another version: run the decide stage again."
 
@@ -184,7 +184,7 @@ def build_record(
 def _next_step(decision: Decision, policy: GateSettings, context: RecordContext) -> str:
     if decision.verdict is not Verdict.ACCEPT:
         return decision.next_step
-    return context.ship or (decision.next_step if policy.release else TOUR)
+    return (context.ship or decision.next_step) if policy.release else TOUR
 
 
 def write_record(directory: Path, record: Mapping[str, Any], decision: Decision) -> None:
