@@ -90,6 +90,19 @@ def test_on_a_gpu_what_was_not_loaded_is_no_accept(
     assert decided(replace(request_, load=True), tmp_path)["verdict"] == "ACCEPT"
 
 
+def test_a_run_that_was_not_told_of_missing_load_does_not_verify(
+    machine: FakeMachine, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = machine.plan
+    monkeypatch.setattr(gate, "make_plan", lambda *settings: replace(planned(*settings), device="cuda"))
+    monkeypatch.setattr(gate, "unmeasured_reasons", lambda *_, **__: [])
+    result = run(request_, Store(tmp_path / "home"), Silent())
+    assert result.decision["verdict"] == "ACCEPT"
+    with opened(result.directory) as root:
+        (difference,) = verify(root, result.directory).differences
+    assert "lacks BENEFIT_UNDECIDED: whether throughput_at_slo" in str(difference)
+
+
 def test_failed_requests_end_the_run(
     machine: FakeMachine, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
