@@ -137,18 +137,20 @@ def _choice(plan: MemoryPlan, card: CardPlan) -> Text:
 
 
 def _why(plan: MemoryPlan) -> list[RenderableType]:
-    """Why the count differs from the rule of thumb, for one row; and what the columns are."""
-    card = plan.cards[0]
-    row = card.preferred or card.rows[-1]
-    rule = row.naive
-    label = f"{visible(row.weights.label)}, cache in {row.kv.upper()}, {card.name}"
-    lines = [
-        f"The rule of thumb (parameters x bytes, 1.5 GiB for the rest, whole card) and the count: {label}",
-        f"  {rule.pool_gib:8.1f} GiB for the cache by the rule: {rule.sequences:,} sequences of {plan.load.context:,}",
-        *(f"  {step.gib:+8.1f} {step.text}" for step in rule.steps),
-        f"  {rule.counted_gib:8.1f} GiB for the cache counted: {row.pool.sequences:,} sequences, in whole blocks",
+    """Why the count differs from the rule of thumb, for one build on each card; and what the columns are."""
+    parts: list[RenderableType] = [
+        Text("The rule of thumb (parameters x bytes, 1.5 GiB for the rest, whole card) and the count")
     ]
-    parts: list[RenderableType] = [Text("\n".join(lines))]
+    for card in plan.cards:
+        row = card.preferred or card.rows[-1]
+        rule, context = row.naive, plan.load.context
+        lines = [
+            f"{visible(row.weights.label)}, cache in {row.kv.upper()}, {card.name}:",
+            f"  {rule.pool_gib:8.1f} GiB for the cache by the rule: {rule.sequences:,} sequences of {context:,}",
+            *(f"  {step.gib:+8.1f} {step.text}" for step in rule.steps),
+            f"  {rule.counted_gib:8.1f} GiB for the cache counted: {row.pool.sequences:,} sequences, in whole blocks",
+        ]
+        parts.append(Text("\n".join(lines)))
     if plan.traffic:
         parts += [Text(), Text(_traffic(plan.traffic, plan.load.rows))]
     parts += [

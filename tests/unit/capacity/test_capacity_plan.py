@@ -142,6 +142,9 @@ def test_the_table_is_told_with_its_reasons(tmp_path: Path) -> None:
 def test_every_kind_of_model_is_printed_on_every_card(name: str, tmp_path: Path) -> None:
     text = shown(plan(bare(tmp_path, name), *HARDWARE.gpus, recipes=["fp8-dynamic"]))
     assert all(f"\n{card}: " in text for card in HARDWARE.gpus)
+    assert (
+        text.count("GiB for the cache by the rule") == text.count("the engine takes 90% of that") == len(HARDWARE.gpus)
+    )
 
 
 # --- the command -------------------------------------------------------------------------------
