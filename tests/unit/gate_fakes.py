@@ -75,6 +75,17 @@ def write_golden(root: Path, turns: int = TURNS) -> Path:
     return root
 
 
+def write_replies(golden: Path) -> None:
+    """Give each turn of :func:`write_golden` the golden reply that it expects."""
+    path = golden / "transcripts" / "orders.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        (call,) = line["messages"][-1]["expect"]["tool_calls"]
+        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+        line["messages"][-1]["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
 def write_policy(path: Path, margin: float = 0.1) -> Path:
     """A policy that the set can prove: 30 scenarios without a flip rule out a loss of 2.706 / 32.706 = 8.3 points."""
     gating = ("tool_call_correct", "free_of_degeneration")

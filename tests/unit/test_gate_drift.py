@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_fakes import DEAD_SERVER, FakeMachine, write_checkpoint, write_golden, write_policy
+from gate_fakes import DEAD_SERVER, FakeMachine, write_checkpoint, write_golden, write_policy, write_replies
 
 from evaluators.turn import Turn
 from pipeline import gate
@@ -25,8 +24,6 @@ from pipeline.serving import logprobs
 from pipeline.serving.logprobs import TurnLogprobs
 from pipeline.store import StageOutput, Store
 from pipeline.tracking import drift_metrics, drift_table
-
-CALLED = {"id": "c1", "type": "function", "function": {"name": "get_order", "arguments": "{}"}}
 
 
 @dataclass
@@ -77,13 +74,7 @@ def request_of(tmp_path: Path, drift: str = "{turns: 6}", *, replies: bool = Tru
     policy, golden = write_policy(tmp_path / "gate.yaml"), write_golden(tmp_path / "orders")
     policy.write_text(f"drift: {drift}\n" + policy.read_text(encoding="utf-8"), encoding="utf-8")
     if replies:
-        path = golden / "transcripts" / "orders.jsonl"
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        for line in lines:
-            call = line["messages"][-1]["expect"]["tool_calls"][0]
-            function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
-            line["messages"][-1]["tool_calls"] = [{**CALLED, "function": function}]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        write_replies(golden)
     return Request(model="some/model", golden=str(golden), policy=policy)
 
 

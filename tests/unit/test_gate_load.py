@@ -29,6 +29,13 @@ def request_(tmp_path: Path) -> Request:
     return Request(model="some/model", golden=str(golden), policy=write_policy(tmp_path / "gate.yaml"))
 
 
+@pytest.fixture
+def gpu(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides are served on a GPU."""
+    planned = machine.plan
+    monkeypatch.setattr(gate, "make_plan", lambda *settings: replace(planned(*settings), device="cuda"))
+
+
 def decided(request: Request, tmp_path: Path) -> dict[str, Any]:
     made = Gate(request, Store(tmp_path / "home"), Silent())
     made.measure()
@@ -69,10 +76,8 @@ def test_a_gain_does_not_make_up_for_lost_quality(
 
 
 def test_on_a_gpu_what_was_not_loaded_is_no_accept(
-    machine: FakeMachine, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: None, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = machine.plan
-    monkeypatch.setattr(gate, "make_plan", lambda *settings: replace(planned(*settings), device="cuda"))
     result = run(request_, Store(tmp_path / "home"), Silent())
     (reason,) = result.decision["reasons"]
     assert (result.decision["verdict"], reason["code"]) == ("INCONCLUSIVE", "BENEFIT_UNDECIDED")
@@ -91,10 +96,8 @@ def test_on_a_gpu_what_was_not_loaded_is_no_accept(
 
 
 def test_a_run_that_was_not_told_of_missing_load_does_not_verify(
-    machine: FakeMachine, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: None, request_: Request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned = machine.plan
-    monkeypatch.setattr(gate, "make_plan", lambda *settings: replace(planned(*settings), device="cuda"))
     monkeypatch.setattr(gate, "unmeasured_reasons", lambda *_, **__: [])
     result = run(request_, Store(tmp_path / "home"), Silent())
     assert result.decision["verdict"] == "ACCEPT"

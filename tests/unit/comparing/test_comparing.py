@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gate_fakes import write_replies
 from openai_server import FakeServer
 
 from pipeline import cli
@@ -102,14 +102,9 @@ def test_general_ability_that_the_policy_demands_is_not_measured_and_so_no_accep
 def test_a_line_for_drift_that_endpoints_cannot_be_held_against_is_a_condition(
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
-    policy, transcripts = golden["policy"], Path(golden["golden"]) / "transcripts" / "orders.jsonl"
+    policy = golden["policy"]
     policy.write_text("drift: {turns: 6}\n" + policy.read_text(encoding="utf-8"), encoding="utf-8")
-    lines = [json.loads(line) for line in transcripts.read_text(encoding="utf-8").splitlines()]
-    for line in lines:
-        (call,) = line["messages"][-1]["expect"]["tool_calls"]
-        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
-        line["messages"][-1]["tool_calls"] = [{"id": "c1", "type": "function", "function": function}]
-    transcripts.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_replies(Path(golden["golden"]))
     decision = run(golden, tmp_path, endpoint(), endpoint()).decision
     assert decision["verdict"] == "ACCEPT" and "drift" not in {r["code"].lower() for r in decision["reasons"]}
     assert "next-token distributions of an endpoint are not compared" in "\n".join(decision["conditions"])
