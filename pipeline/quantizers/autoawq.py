@@ -44,6 +44,7 @@ def quantize(
             "samples": str(samples),
             "max_tokens": wanted.max_tokens,
             "enough_tokens": fitted.enough_tokens,
+            "search_samples": wanted.search_samples,
             "template": checkpoint.template,
         }
         return run_worker(SCRIPT, job, python=python, folder=output, stage="quantize", progress=progress)

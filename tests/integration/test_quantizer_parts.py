@@ -191,6 +191,17 @@ for name, kind in (("stock", AwqQuantizer), ("mended", MendedQuantizer)):
     found[name + " kept"] = bool(torch.equal(linear.weight.data, weight))
     found[name + " hooks"] = len(linear._state_dict_hooks)
     found[name + " clip"] = quantizer._compute_best_clip(weight, x, n_sample_token=50).flatten().tolist()
+both = torch.cat((x, torch.randn(1, 200, 64) * torch.rand(64).mul(4).exp()))
+def searched(inputs, blocks):
+    linear = torch.nn.Linear(64, 256, bias=False)
+    linear.weight.data = weight.clone()
+    quantizer = make(MendedQuantizer)
+    quantizer.search_blocks = blocks
+    with torch.no_grad():
+        return quantizer._compute_best_scale(
+            inputs, weight.abs().mean(0), both.abs().mean((0, 1)), linear, [linear], linear(inputs)).tolist()
+found["first of two"], found["first alone"] = searched(both, 1), searched(both[:1], None)
+found["second alone"], found["both"], found["two"] = searched(both[1:], None), searched(both, None), searched(both, 2)
 """
 
 
@@ -203,3 +214,5 @@ def test_autoawq_is_mended_and_clips_as_before(tmp_path: Path) -> None:
     assert len(set(found["mended clip"])) > 256
     same = sum(a == b for a, b in zip(found["mended clip"], found["stock clip"], strict=True))
     assert same >= 0.99 * 512  # two strengths of clipping may have the same error but for its last digits
+    assert found["first of two"] == found["first alone"] != found["second alone"]
+    assert found["two"] == found["both"]

@@ -7,6 +7,7 @@ import worker_io
 
 JOB = worker_io.start()
 
+import math
 import warnings
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)  # AutoAWQ prints a page about its end
@@ -40,6 +41,8 @@ def main() -> None:
     total = sum(map(len, ids))
     worker_io.say(f"calibrating on {len(ids)} conversations, {total} tokens")
     dtype = AutoConfig.from_pretrained(job["checkpoint"]).torch_dtype
+    block = min(job["max_tokens"], total)  # conversations are joined and cut into blocks of this length
+    ReportingQuantizer.search_blocks = math.ceil(sum(map(len, ids[: job["search_samples"]])) / block)
     # AutoAWQ moves one decoder layer at a time to the GPU, where there is one.
     model = AutoAWQForCausalLM.from_pretrained(job["checkpoint"], torch_dtype=dtype, device_map="cpu")
     worker_io.say(f"quantizing {job['modules']} linear modules to INT4 with AutoAWQ on {get_best_device()}")
@@ -48,7 +51,7 @@ def main() -> None:
         quant_config={"zero_point": True, "q_group_size": job["group_size"], "w_bit": 4, "version": "GEMM"},
         calib_data=ids,
         max_calib_samples=len(ids),
-        max_calib_seq_len=min(job["max_tokens"], total),  # conversations are joined and cut into blocks of this length
+        max_calib_seq_len=block,
         n_parallel_calib_samples=PARALLEL,
         quantizer_cls=ReportingQuantizer,
     )

@@ -1,10 +1,11 @@
-"""AutoAWQ 0.2.9's quantizer with a fault mended and its slowest step made fast.
+"""AutoAWQ 0.2.9's quantizer with a fault mended and its two slow steps made fast.
 
 The fault: before trying scales it keeps the weights with ``.cpu()``, which on a CPU makes no copy, so the first trial
 changes what is to be restored. Nothing fails; the model is ruined.
 
-The slow step: the search for the best clipping multiplies every output channel with every token for every trial. The
-same error follows from each group's Gram matrix.
+The slow steps: each of twenty strengths of scaling is tried on all calibration text, where a few conversations decide
+that as well (as in ``sampled_awq.py``). And the search for the best clipping multiplies every output channel with every
+token for every trial; the same error follows from each group's Gram matrix.
 """
 
 from __future__ import annotations
@@ -19,12 +20,20 @@ _ROWS = 256
 
 
 class MendedQuantizer(AwqQuantizer):
-    """:class:`AwqQuantizer` that copies the weights it keeps, and searches clipping by Gram matrices."""
+    """:class:`AwqQuantizer` that copies the weights it keeps, and searches clipping by Gram matrices.
 
-    def _compute_best_scale(self, x: Any, w_mean: Any, x_mean: Any, module2inspect: Any, *arguments: Any) -> Any:
+    ``search_blocks``: so many blocks of calibration text on which scales are tried; None: all.
+    """
+
+    search_blocks: int | None = None
+
+    def _compute_best_scale(
+        self, x: Any, w_mean: Any, x_mean: Any, module2inspect: Any, linears: Any, output: Any, *kwargs: Any
+    ) -> Any:
+        some = slice(self.search_blocks)
         hook = module2inspect.register_state_dict_post_hook(_copy)
         try:
-            return super()._compute_best_scale(x, w_mean, x_mean, module2inspect, *arguments)
+            return super()._compute_best_scale(x[some], w_mean, x_mean, module2inspect, linears, output[some], *kwargs)
         finally:
             hook.remove()
 

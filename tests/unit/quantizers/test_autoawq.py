@@ -78,4 +78,5 @@ def test_the_worker_reads_links_and_leaves_nothing(
     assert seen["config"]["rope_theta"] == 7.0  # type: ignore[index]
     assert "rope_theta" not in json.loads((folder / "config.json").read_text())
     assert seen["group_size"] == 64  # divides 192 and 320
+    assert seen["search_samples"] == 4
     assert list(output.iterdir()) == []
