@@ -6,7 +6,8 @@ The candidate must be better in at least one that counts by its threshold, and w
 What does not vary between measurements (bytes, the pool) is compared as it is. What does is measured in pairs, both
 sides right after one another, and judged by a one-sided t limit of the mean log ratio of the pairs: drift of the
 machine that both of a pair share cancels. A gain may be shown by any of several resources, so each of the k that vary
-is tested at alpha / k (Bonferroni); that none is worse must hold for all, each at alpha (intersection-union).
+is tested at alpha / k (Bonferroni); that none is worse must hold for all, each at alpha (intersection-union), and so
+must that none is better, where nothing gained is to be a reason to reject.
 """
 
 from __future__ import annotations
@@ -84,8 +85,13 @@ def benefit_reasons(results: Sequence[ResourceResult]) -> list[Reason]:
         return [Reason(ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE, text)]
     reasons = []
     if not any(result.state is ResourceState.BETTER for result in counted):
-        text = f"nothing is gained by its threshold: {'; '.join(map(_shortfall, counted))}."
-        reasons.append(Reason(ReasonCode.NO_BENEFIT, Verdict.REJECT, text, figures=_figures(counted)))
+        shortfalls = "; ".join(map(_shortfall, counted))
+        if any(map(_open, counted)):
+            text = f"whether anything is gained by its threshold is not decided: {shortfalls}."
+            reasons.append(Reason(ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE, text, figures=_figures(counted)))
+        else:
+            text = f"nothing is gained by its threshold: {shortfalls}."
+            reasons.append(Reason(ReasonCode.NO_BENEFIT, Verdict.REJECT, text, figures=_figures(counted)))
     for result in counted:
         if result.state is ResourceState.WORSE:
             text = (
@@ -148,6 +154,11 @@ def _result(resource: Resource, rule: ResourcePolicy, alpha: float, varying: int
     else:
         state = ResourceState.HELD if lower >= -rule.worse - _ROUNDING else ResourceState.UNDECIDED
     return result(state, change, lower, upper, gain)
+
+
+def _open(result: ResourceResult) -> bool:
+    """Whether the limits leave room for a gain by the threshold."""
+    return result.upper is None or result.upper >= result.better - _ROUNDING
 
 
 def _shortfall(result: ResourceResult) -> str:

@@ -97,7 +97,30 @@ def test_a_loss_elsewhere_outweighs_a_gain() -> None:
 def test_a_gain_under_load_needs_its_limit_beyond_the_threshold() -> None:
     steady, wild = (7.0, 7.07, 6.93, 7.0), (4.0, 10.0, 5.0, 9.0)  # 30 % faster each, nearly
     assert judged(latency(steady), weights=(1000, 1000)) == (["weight_bytes held", "ttft_p95 better"], "")
-    assert judged(latency(wild), weights=(1000, 1000)) == (["weight_bytes held", "ttft_p95 undecided"], "REJECT")
+    assert judged(latency(wild), weights=(1000, 1000)) == (["weight_bytes held", "ttft_p95 undecided"], "INCONCLUSIVE")
+
+
+def test_a_gain_is_open_until_it_is_ruled_out() -> None:
+    """30 % more, at 5 % between 21 and 40: at 5 % / 3 only 15.7 is proved, and nobody ruled out the 20 asked for."""
+    mean, reach = math.log(1.3), math.log(1.3 / 1.21)
+    step = (
+        reach * 2 / 2.353363 / math.sqrt(4 / 3)
+    )  # four pairs, half up, half down: sd of the log ratio = step * sqrt(4/3)
+    more = tuple(10 * math.exp(mean + sign * step) for sign in (1, -1, 1, -1))
+    throughput = Resource("throughput_at_slo", (10.0,) * 4, more, varies=True)
+    others = (latency(QUIET), latency(QUIET, name="itl_p95"))
+    results = resource_results(Benefit(1000, 1000, (throughput, *others)), POLICY, 0.05)
+    found = next(result for result in results if result.name == "throughput_at_slo")
+    assert (found.change, found.lower, found.upper) == pytest.approx((0.3, 0.21, 0.39669), abs=1e-4)
+    assert found.gain == pytest.approx(
+        1.3 * (1.21 / 1.3) ** (3.740 / 2.353) - 1, abs=1e-3
+    )  # t(1 - 0.05 / 3, 3) = 3.740
+    (reason,) = benefit_reasons(results)
+    assert (reason.code, reason.verdict) == (ReasonCode.BENEFIT_UNDECIDED, Verdict.INCONCLUSIVE)
+    assert "whether anything is gained by its threshold is not decided" in reason.text
+    little = replace(throughput, candidate=(11.0, 11.01, 10.99, 11.0))  # 10 % more, and 20 % ruled out
+    assert judged(little, *others, weights=(1000, 1000))[1] == "REJECT"
+    assert judged(latency((9.0,), (10.0,)), weights=(1000, 1000))[1] == "INCONCLUSIVE"  # a single pair has no limits
 
 
 def test_noise_that_could_hide_a_loss_is_inconclusive() -> None:
