@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -98,14 +99,21 @@ def load_of(serving: ServingSettings, cards: int, context: int | None = None) ->
 
 
 def _extra(serving: ServingSettings, flag: str) -> int | None:
-    """The number that ``extra_args`` gives for a flag."""
+    """The number that ``extra_args`` gives for a flag, in whatever way the engine takes both."""
     words = [part for word in serving.extra_args for part in word.split("=", 1)]
-    if flag not in words:
+    places = [number for number, word in enumerate(words) if word.replace("_", "-") == flag]
+    if not places:
         return None
-    value = "".join(words[words.index(flag) + 1 :][:1])
-    if not value.isdigit():
-        raise SettingsError(f"extra_args: {flag} {value!r} is not a whole number", "Correct it in configs/serving.")
-    return int(value)
+    value = "".join(words[places[-1] + 1 :][:1])
+    found = re.fullmatch(r"(\d+)([KMGT]?)|(\d+(?:\.\d+)?)([kmgt])", value)
+    if not found:
+        raise SettingsError(
+            f"extra_args: {flag} {value!r} is not a whole number, such as 8192, 8k (8,000) or 8K (8,192)",
+            "Correct it in configs/serving.",
+        )
+    whole, binary, share, decimal = found.groups()
+    factor: int = 1024 ** " KMGT".index(binary or " ") if whole else 1000 ** " kmgt".index(decimal)
+    return int(whole) * factor if whole else int(float(share) * factor)
 
 
 def choose_cards(names: Sequence[str], hardware: Hardware) -> list[str]:

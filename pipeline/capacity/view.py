@@ -129,7 +129,9 @@ def _choice(plan: MemoryPlan, card: CardPlan) -> Text:
             text += f", which holds the {traffic.in_flight:.0f} requests in flight"
         return Text(f"{text}.", "green")
     most = max((row.pool.sequences for row in card.rows if row.level == "native"), default=0)
-    more = f" {card.cards_needed} cards that share the model do." if card.cards_needed else ""
+    most = min(most, plan.load.rows)  # what a server queues needs another one
+    enough = card.cards_needed and (traffic is None or traffic.in_flight <= plan.load.rows)
+    more = f" {card.cards_needed} cards that share the model do." if enough else ""
     if not most or traffic is None:
         return Text(f"No build with a kernel of its own fits.{more}", "red")
     servers = math.ceil(math.ceil(traffic.in_flight) / most)

@@ -113,6 +113,41 @@ def test_more_cards_where_nothing_fits(tmp_path: Path) -> None:
     assert not any(row.served for row in card.rows)
 
 
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        (("--max-num-batched-tokens", "4096"), 4096),
+        (("--max_num_batched_tokens=4096",), 4096),
+        (("--max-num-batched-tokens=8k",), 8000),
+        (("--max-num-batched-tokens", "8K"), 8192),
+        (("--max-num-batched-tokens", "1.5k"), 1500),
+        (("--max-num-batched-tokens", "1M"), 1_048_576),
+        (("--max-num-batched-tokens=1k", "--max-num-batched-tokens=2k"), 2000),
+        ((), None),
+    ],
+)
+def test_tokens_of_a_step_are_read_as_the_engine_reads_them(words: tuple[str, ...], tokens: int | None) -> None:
+    """`human_readable_int` of vLLM's argparse_utils.py: small letters are decimal, large ones binary."""
+    assert load_of(ServingSettings(extra_args=words), 1).batched_tokens == tokens
+
+
+@pytest.mark.parametrize("wrong", ["1.5K", "many", "", "-4"])
+def test_tokens_that_are_no_number(wrong: str) -> None:
+    with pytest.raises(SettingsError, match="is not a whole number"):
+        load_of(ServingSettings(extra_args=("--max-num-batched-tokens", wrong)), 1)
+
+
+def test_servers_are_counted_by_what_they_run_at_once(tmp_path: Path) -> None:
+    """Of an 8B model in INT4 an L4 holds more sequences, but 8 run: 42.1 in flight need 6 servers."""
+    load = load_of(ServingSettings(max_num_seqs=8), 1, 8192)
+    recipes = [load_recipe(r) for r in DEFAULT_RECIPES]
+    planned = plan_memory(bare(tmp_path, "Llama-3.1-8B"), "m", recipes, ["l4"], HARDWARE, load, Traffic(200, 30, 8))
+    assert max(row.pool.sequences for row in planned.cards[0].rows) > 8
+    text = " ".join(shown(planned).split())
+    assert "No build holds 42 requests in flight; 6 such servers do." in text
+    assert "cards that share the model" not in text  # they would run no more at once
+
+
 # --- what is printed ---------------------------------------------------------------------------
 
 
