@@ -28,9 +28,19 @@ TIMEOUT_S = 3600.0
 
 
 def command(
-    plan: EnginePlan, url: str, checkpoint: Path, dataset: Path, result: Path, settings: LoadSettings, users: int
+    plan: EnginePlan,
+    url: str,
+    checkpoint: Path,
+    dataset: Path,
+    result: Path,
+    settings: LoadSettings,
+    users: int,
+    repeat: int,
 ) -> list[str]:
     """The command line. Prompts are sent as text, as they are; replies are as long as the golden ones.
+
+    The number of the repeat is the seed of the intervals between requests, which is all that is drawn here: both
+    sides of a pair are asked at the same moments, and each repeat at others.
 
     Requests that arrive at random do so whether or not others are answered: held back at the client, where
     `bench serve` does not time them, they would make a slow server look fast.
@@ -47,7 +57,7 @@ def command(
         "--model", SERVED_NAME, "--tokenizer", str(checkpoint),
         "--dataset-name", "custom", "--dataset-path", str(dataset), "--skip-chat-template", "--disable-shuffle",
         "--custom-output-len=-1",  # the lengths of the data set; its default is 256 for all
-        "--num-prompts", str(users * settings.sweep.prompts_per_user),
+        "--num-prompts", str(users * settings.sweep.prompts_per_user), "--seed", str(repeat),
         *arrivals,
         "--ready-check-timeout-sec", "0",  # a first request beforehand would fill the empty prefix cache
         "--ignore-eos", "--temperature", "0", "--num-warmups", "0", "--disable-tqdm",
@@ -75,10 +85,11 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> 
         raise LoadError(f"`bench serve` failed (exit {code}): {' | '.join(tail)}", f"See {log}.")
 
 
-def read_result(path: Path, requests: Sequence[Request], settings: LoadSettings) -> dict[str, Any]:
+def read_result(path: Path, requests: Sequence[Request], settings: LoadSettings, server_log: Path) -> dict[str, Any]:
     """Figures of one run: latencies in milliseconds, rates in requests or tokens a second.
 
     :param requests: what was sent, in order.
+    :param server_log: where the server says why it failed.
     :raises LoadError: requests failed, are missing, or a figure is not to be read.
     """
     try:
@@ -89,7 +100,7 @@ def read_result(path: Path, requests: Sequence[Request], settings: LoadSettings)
             because = f"; the first: {str(errors[0]).strip().splitlines()[-1][:300]}" if errors else ""
             raise LoadError(
                 f"{failed} of {len(requests)} requests failed under load, {completed} completed{because}",
-                "See the server's log. Lower the load in configs/slo.yaml, or give the engine more memory.",
+                f"See {server_log}. Lower the load in configs/slo.yaml, or give the engine more memory.",
             )
         figures = {f"{kind}_p{p}_ms": float(told[f"p{p}_{kind}_ms"]) for kind in KINDS for p in PERCENTILES} | {
             "request_throughput": float(told["request_throughput"]),

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pipeline.settings import CONFIGS, load_settings
 
@@ -34,8 +34,16 @@ class Sweep(_Facts):
 class Arrivals(_Facts):
     """When requests come."""
 
-    think_time_s: float | None = Field(None, ge=0, description="between a reply and the next request of a user")
+    think_time_s: float | None = Field(None, description="between a reply and the next request of a user")
     burstiness: float = Field(1.0, gt=0, description="shape of the gamma distribution of intervals; 1: Poisson")
+
+    @field_validator("think_time_s")
+    @classmethod
+    def _some(cls, value: float | None) -> float | None:
+        """Zero would still hold requests back by the longest reply allowed: far less load than asking again at once."""
+        if value is not None and value <= 0:
+            raise ValueError("must be above 0; null means that each user asks again at once")
+        return value
 
 
 class Level(_Facts):
@@ -67,6 +75,16 @@ class LoadSettings(Level):
         """
         think = self.arrivals.think_time_s
         return None if think is None else users / (think + self.e2el_ms / 1000)
+
+    def least_seconds(self) -> float | None:
+        """How long requests with think time arrive in a whole sweep of both sides; None: as fast as they are answered.
+
+        At every level a run lasts as long: twice the users ask twice as often, and twice as much.
+        """
+        if (think := self.arrivals.think_time_s) is None:
+            return None
+        runs = len(self.sweep.users) * self.sweep.repeats * 2 * 2  # both sides, with an empty cache and with a warm one
+        return runs * self.sweep.prompts_per_user * (think + self.e2el_ms / 1000)
 
 
 def load_load_settings(path: Path | None = None) -> LoadSettings:

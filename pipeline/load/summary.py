@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -38,7 +38,7 @@ def curves(runs: Sequence[Run]) -> list[dict[str, Any]]:
                         length: median(run["ttft_p95_ms_by_length"][length] for run in some)
                         for length in sorted(set.intersection(*(set(run["ttft_p95_ms_by_length"]) for run in some)))
                     },
-                    "server": {name: max(run["server"][name] for run in some) for name in some[0]["server"]},
+                    "server": {name: _most(run["server"][name] for run in some) for name in some[0]["server"]},
                 }
             )
     return points
@@ -55,14 +55,16 @@ def most_users(runs: Sequence[Run], side: str) -> int | None:
 
 
 def suggested_max_num_seqs(runs: Sequence[Run], side: str) -> int | None:
-    """The most sequences that ran at once while a side kept the service level; None: it never did.
+    """The most sequences that ran at once while a side kept the service level; None: it never did, or nobody saw.
 
     Not the number of users: some of them think, and what the server queues is in no batch.
     """
     users = most_users(runs, side)
     if users is None:
         return None
-    return max(min(int(run["in_flight"]), int(run["max_num_seqs"])) for run in _some(runs, side, "cold", users))
+    seen = [run for run in _some(runs, side, "cold", users) if run["server"]["most_running"]]
+    most = (min(int(r["in_flight"]), int(r["max_num_seqs"]), int(r["server"]["most_running"])) for r in seen)
+    return max(most, default=None)
 
 
 def reference_users(runs: Sequence[Run]) -> int:
@@ -108,6 +110,7 @@ def load_facts(
         "slo": {name: getattr(settings, name) for name in ("ttft_ms", "tpot_ms", "e2el_ms")},
         "sweep": settings.sweep.model_dump(mode="json"),
         "arrivals": settings.arrivals.model_dump(mode="json"),
+        "requests_per_s": {str(users): settings.request_rate(users) for users in settings.sweep.users},
         "workload": dict(workload),
         "representative": representative,
         "reference_users": reference_users(runs),
@@ -116,6 +119,11 @@ def load_facts(
         "baseline_spread": noise(runs),
         "curves": curves(runs),
     }
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    """The largest of those that are known; None where none is."""
+    return max((value for value in values if value is not None), default=None)
 
 
 def _cold(runs: Sequence[Run], side: str) -> list[Run]:

@@ -49,37 +49,44 @@ def sweep(
     settings: LoadSettings,
     workload: Workload,
     directory: Path,
+    logs: Path,
     progress: Progress,
 ) -> list[dict[str, Any]]:
     """Measure; one entry a run: side, repeat, users, phase, figures of the clients and of the server.
 
     :param together: both servers may be up at once.
-    :param directory: where data sets, results and logs go.
+    :param directory: where data sets go, and what a run that went well leaves.
+    :param logs: where servers and runs write; what a failed run wrote stays here.
     :raises LoadError: a request failed.
     :raises ServerError: a server did not start, or died.
     """
     runs: list[dict[str, Any]] = []
     total = settings.sweep.repeats * len(settings.sweep.users) * len(SIDES) * len(PHASES)
+    if (seconds := settings.least_seconds()) is not None:
+        progress.say("load", f"with think time the {total} runs take about {seconds / 60:,.0f} minutes")
 
     def measure(server: Server, side: str, repeat: int, users: int) -> None:
         for phase in PHASES:
             if phase == "cold":
                 forget_prefixes(server)
+            name = f"{side}-{repeat}-{users}-{phase}"
             runs.append(
                 {
                     "side": side,
                     "repeat": repeat,
                     "users": users,
                     "phase": phase,
-                    **_run(server, settings, workload, users, directory / f"{side}-{repeat}-{users}-{phase}.json"),
+                    **_run(server, settings, workload, users, repeat, logs / f"{name}.json", directory),
                 }
             )
+            for written in logs.glob(f"{name}.*"):
+                written.rename(directory / written.name)
             progress.advance("load", len(runs), total)
 
     levels, repeats = settings.sweep.users, range(settings.sweep.repeats)
     if together:
         with ExitStack() as stack:
-            up = {side: stack.enter_context(_server(sides[side], side, directory, progress)) for side in SIDES}
+            up = {side: stack.enter_context(_server(sides[side], side, logs, progress)) for side in SIDES}
             for repeat in repeats:
                 for users in levels:
                     for side in SIDES:
@@ -87,27 +94,33 @@ def sweep(
     else:
         for repeat in repeats:
             for side in SIDES:
-                with _server(sides[side], side, directory, progress) as server:
+                with _server(sides[side], side, logs, progress) as server:
                     for users in levels:
                         measure(server, side, repeat, users)
     return runs
 
 
 @contextmanager
-def _server(served: Served, side: str, directory: Path, progress: Progress) -> Iterator[Server]:
-    with Server(
-        served.plan, served.path.resolve(), directory / f"server-{side}.log", progress, f"load {side}"
-    ) as server:
+def _server(served: Served, side: str, logs: Path, progress: Progress) -> Iterator[Server]:
+    with Server(served.plan, served.path.resolve(), logs / f"server-{side}.log", progress, f"load {side}") as server:
         yield server
 
 
-def _run(server: Server, settings: LoadSettings, workload: Workload, users: int, result: Path) -> dict[str, Any]:
+def _run(
+    server: Server,
+    settings: LoadSettings,
+    workload: Workload,
+    users: int,
+    repeat: int,
+    result: Path,
+    directory: Path,
+) -> dict[str, Any]:
     count = users * settings.sweep.prompts_per_user
-    dataset = result.with_suffix(".jsonl")
+    dataset = directory / f"{result.stem}.jsonl"
     workload.write(dataset, count)
-    arguments = bench.command(server.plan, server.url, server.model, dataset, result, settings, users)
+    arguments = bench.command(server.plan, server.url, server.model, dataset, result, settings, users, repeat)
     with watching(server) as watch:
         bench.run(arguments, server.plan.process_environment(), result.with_suffix(".log"))
     sent: Sequence[Any] = [workload.requests[n % len(workload.requests)] for n in range(count)]
-    found, told = bench.read_result(result, sent, settings), watch.facts()
+    found, told = bench.read_result(result, sent, settings, server.log), watch.facts()
     return {**found, "max_num_seqs": server.plan.max_num_seqs, "server": told}

@@ -67,9 +67,9 @@ class Workload:
 
 
 def make_workload(checkpoint: Checkpoint, turns: Sequence[Turn], max_model_len: int) -> Workload:
-    """Requests of every golden turn that fits into the context.
+    """Requests of every golden turn that has a golden reply and fits into the context.
 
-    :raises ModelError: the checkpoint's tokenizer cannot be read, or fewer than three turns fit.
+    :raises ModelError: the checkpoint's tokenizer cannot be read, or there are fewer than three such turns.
     """
     tokenizer = load(checkpoint.path)
     if tokenizer is None:
@@ -83,13 +83,16 @@ def make_workload(checkpoint: Checkpoint, turns: Sequence[Turn], max_model_len: 
 
     made = []
     for turn in turns:
+        if not (reply := golden_text(turn.gold)):
+            continue  # how long its reply should be is not known, and one token would pass for a fast one
         prompt = render(checkpoint.template, turn.messages, turn.tools, specials)
-        made.append((turn.id, prompt, count(prompt), count(golden_text(turn.gold)) + 1))  # the last one ends the reply
+        made.append((turn.id, prompt, count(prompt), count(reply) + 1))  # the last one ends the reply
     fitting = sorted((each for each in made if each[2] + each[3] <= max_model_len), key=lambda each: (each[2], each[0]))
     third = len(fitting) // len(CLASSES)
     if not third:
         raise ModelError(
-            f"only {len(fitting)} golden turns fit into {max_model_len} tokens", "Raise max_model_len, or add turns."
+            f"only {len(fitting)} of {len(turns)} golden turns have a golden reply and fit into {max_model_len} tokens",
+            "Raise max_model_len, or add turns and golden replies.",
         )
     dealt = [fitting[:third], fitting[third : 2 * third], fitting[2 * third : 3 * third]]
     # The same order everywhere, but not by length: the order of the digests of their ids.

@@ -69,7 +69,7 @@ class Watch:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._over = threading.Event()
-        self._most = dict.fromkeys(_GAUGES, 0.0)
+        self._most: dict[str, float | None] = dict.fromkeys(_GAUGES)
         self._before = self._scrape()
         self._after = self._before
         self._thread = threading.Thread(target=self._poll, daemon=True)
@@ -81,7 +81,7 @@ class Watch:
         except httpx.HTTPError as error:
             self._server.check()
             raise ServerError(
-                f"{self._server.url}/metrics does not answer: {error!r}", "See the server's log."
+                f"{self._server.url}/metrics does not answer: {error!r}", f"See {self._server.log}."
             ) from error
         demand_all(samples)
         return samples
@@ -93,10 +93,10 @@ class Watch:
             except Exception:  # noqa: BLE001 - looked at again at the end, where it is an error
                 continue
             for name, sample in _GAUGES.items():
-                self._most[name] = max(self._most[name], samples[sample])
+                self._most[name] = max(self._most[name] or 0.0, samples[sample])
 
-    def facts(self) -> dict[str, float]:
-        """Most of each gauge, and what each counter grew by; shares and seconds.
+    def facts(self) -> dict[str, float | None]:
+        """Most of each gauge (None: never seen), and what each counter grew by; shares and seconds.
 
         :raises LoadError: requests failed or were rejected, by the server's own count.
         """
@@ -105,7 +105,7 @@ class Watch:
         if failed or grown["rejected"]:
             raise LoadError(
                 f"the server counts {failed:.0f} failed and {grown['rejected']:.0f} rejected requests under load",
-                "See the server's log, or lower the load in configs/slo.yaml.",
+                f"See {self._server.log}, or lower the load in configs/slo.yaml.",
             )
         queries, queued = grown["prefix_cache_queries"], grown["queued"]
         return {
@@ -141,4 +141,4 @@ def forget_prefixes(server: Server) -> None:
             answer: Any = client.post(f"{server.url}/reset_prefix_cache")
             answer.raise_for_status()
     except httpx.HTTPError as error:
-        raise ServerError(f"the server cannot empty its prefix cache: {error!r}", "See the server's log.") from error
+        raise ServerError(f"the server cannot empty its prefix cache: {error!r}", f"See {server.log}.") from error

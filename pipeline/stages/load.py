@@ -1,13 +1,16 @@
 """Stage load: both sides under the same load, in pairs.
 
 Output directory: ``load.json`` (curves, suggestions, the runs themselves), the results and logs of `bench serve`, and
-the servers' logs.
+the servers' logs. After a failure the logs, and what the failed run found, stay outside it, below ``serving``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from pipeline.load.sweep import Served, sweep
 from pipeline.load.workload import make_workload
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
+from pipeline.secrets import scrubbed
 from pipeline.serving.plan import can_overlap
 from pipeline.statistics.facts import Resource
 from pipeline.store import StageOutput, Store
@@ -56,19 +60,43 @@ def run(
     }
 
     def build(directory: Path) -> None:
-        runs = sweep(
-            served,
-            together=can_overlap(max((side.plan for side in served.values()), key=lambda p: p.kv_cache_gib), heavier),
-            settings=settings,
-            workload=workload,
-            directory=directory,
-            progress=progress,
-        )
+        plans = [side.plan for side in served.values()]
+        with _logs(store.root / "serving" / f"load-{directory.stem}-{os.getpid()}", directory) as logs:
+            runs = sweep(
+                served,
+                together=can_overlap(max(plans, key=lambda plan: plan.kv_cache_gib), heavier),
+                settings=settings,
+                workload=workload,
+                directory=directory,
+                logs=logs,
+                progress=progress,
+            )
         facts = summary.load_facts(runs, settings, workload.facts(), device == "cuda")
         text = json.dumps({**facts, "runs": runs}, indent=1, sort_keys=True, allow_nan=False)
         (directory / LOAD).write_text(text + "\n", encoding="utf-8")
 
     return store.make(STAGE, inputs, build)
+
+
+@contextmanager
+def _logs(logs: Path, directory: Path) -> Iterator[Path]:
+    """Where servers and runs write: a failure removes the output, and they say why. Nothing keeps a secret."""
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    try:
+        yield logs
+    except BaseException:
+        _scrub(logs)
+        raise
+    for log in logs.iterdir():
+        log.rename(directory / log.name)
+    logs.rmdir()
+    _scrub(directory)
+
+
+def _scrub(directory: Path) -> None:
+    for log in directory.glob("*.log"):
+        log.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
 
 
 def read_load(output: StageOutput) -> tuple[dict[str, Any], tuple[Resource, ...]]:

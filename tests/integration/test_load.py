@@ -35,7 +35,7 @@ def workload(demo_checkpoint: Checkpoint) -> Workload:
 def measure(server: Server, workload: Workload, directory: Path) -> Path:
     result = directory / "result.json"
     workload.write(directory / "data.jsonl", 4)
-    arguments = bench.command(server.plan, server.url, server.model, directory / "data.jsonl", result, SETTINGS, 2)
+    arguments = bench.command(server.plan, server.url, server.model, directory / "data.jsonl", result, SETTINGS, 2, 0)
     bench.run(arguments, server.plan.process_environment(), directory / "bench.log")
     return result
 
@@ -43,7 +43,7 @@ def measure(server: Server, workload: Workload, directory: Path) -> Path:
 def test_a_load_is_measured_by_both_ends(real_server: Server, workload: Workload, tmp_path: Path) -> None:
     with watching(real_server) as watch:
         result = measure(real_server, workload, tmp_path)
-    found, told = bench.read_result(result, workload.requests[:4], SETTINGS), watch.facts()
+    found, told = bench.read_result(result, workload.requests[:4], SETTINGS, real_server.log), watch.facts()
     assert found["in_flight"] == 2
     assert found["keeps_slo"] and 0 < found["ttft_p50_ms"] <= found["ttft_p95_ms"] <= found["e2el_p99_ms"]
     assert found["goodput"] == pytest.approx(found["request_throughput"])  # every request kept so mild a level
@@ -74,4 +74,4 @@ def test_failing_requests_are_no_fast_ones(real_server: Server, workload: Worklo
     endless = Workload(tuple(replace(request, output_tokens=10**6) for request in workload.requests))
     result = measure(real_server, endless, tmp_path)
     with pytest.raises(LoadError, match="4 of 4 requests failed under load"):
-        bench.read_result(result, endless.requests[:4], SETTINGS)
+        bench.read_result(result, endless.requests[:4], SETTINGS, real_server.log)

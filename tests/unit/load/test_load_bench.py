@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from load_samples import SETTINGS, requests, told
+from pydantic import ValidationError
 
 from pipeline.errors import LoadError
 from pipeline.load import bench
@@ -20,7 +21,7 @@ PLAN = EnginePlan("vllm", "1", "cpu", "none", (), {}, None, Path("/venv/bin/pyth
 
 def read(path: Path, count: int = 12, **changes: Any) -> dict[str, Any]:
     path.write_text(json.dumps(told(count, **changes)), encoding="utf-8")
-    return bench.read_result(path, requests(12), SETTINGS)
+    return bench.read_result(path, requests(12), SETTINGS, Path("/logs/server.log"))
 
 
 def test_figures(tmp_path: Path) -> None:
@@ -60,9 +61,15 @@ def test_errors_make_it_invalid_not_fast(changes: dict[str, Any], message: str, 
         read(tmp_path / "r.json", **changes)
 
 
+def test_who_failed_is_told_where_the_server_says_why(tmp_path: Path) -> None:
+    with pytest.raises(LoadError) as raised:
+        read(tmp_path / "r.json", failed=1, completed=11)
+    assert "See /logs/server.log." in raised.value.remedy
+
+
 def test_a_missing_result_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="cannot read"):
-        bench.read_result(tmp_path / "none.json", requests(3), SETTINGS)
+        bench.read_result(tmp_path / "none.json", requests(3), SETTINGS, tmp_path / "log")
 
 
 @pytest.mark.parametrize(
@@ -73,9 +80,9 @@ def test_the_service_level_is_kept_at_p95(changes: dict[str, Any], kept: bool, t
     assert read(tmp_path / "r.json", **changes)["keeps_slo"] is kept
 
 
-def arguments(settings: LoadSettings) -> str:
-    path = Path("/r/run.json")
-    return " ".join(bench.command(PLAN, "http://127.0.0.1:1", Path("/ckpt"), Path("/d.jsonl"), path, settings, 4))
+def arguments(settings: LoadSettings, repeat: int = 0) -> str:
+    paths = Path("/ckpt"), Path("/d.jsonl"), Path("/r/run.json")
+    return " ".join(bench.command(PLAN, "http://127.0.0.1:1", *paths, settings, 4, repeat))
 
 
 def test_the_command_line() -> None:
@@ -103,6 +110,23 @@ def test_think_time_becomes_an_arrival_rate() -> None:
     line = arguments(thoughtful)
     assert "--request-rate 0.5 --burstiness 0.5" in line
     assert "--max-concurrency" not in line  # who arrives waits at the server, where it is timed
+
+
+def test_no_think_time_is_no_think_time_of_zero() -> None:
+    """64 users who never pause would be 6.4 requests a second at a limit of 10 s, whatever the server could bear."""
+    with pytest.raises(ValidationError, match="null means that each user asks again at once"):
+        LoadSettings.model_validate({"arrivals": {"think_time_s": 0}})
+
+
+def test_both_sides_of_a_pair_are_asked_at_the_same_moments_and_each_repeat_at_others() -> None:
+    assert [f"--seed {repeat} " in arguments(SETTINGS, repeat) for repeat in (0, 3)] == [True, True]
+
+
+def test_how_long_a_sweep_with_think_time_takes() -> None:
+    thoughtful = SETTINGS.model_validate({**SETTINGS.model_dump(), "arrivals": {"think_time_s": 7.1}})
+    # 2 levels, 3 repeats, 2 sides, cold and warm: 24 runs. At 4 users 12 requests, one every 8 / 4 s: 24 s.
+    assert thoughtful.least_seconds() == pytest.approx(24 * 24)
+    assert SETTINGS.least_seconds() is None
 
 
 def test_a_bench_that_fails_is_told_by_its_last_words(tmp_path: Path) -> None:

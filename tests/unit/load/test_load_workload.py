@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from gate_fakes import write_golden
+from gate_fakes import write_golden, write_replies
 
 from pipeline import golden as golden_sets
 from pipeline.errors import ModelError
@@ -31,8 +32,14 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     return Checkpoint(folder, "fake", None, "d" * 64, 1, "FakeForCausalLM", TEMPLATE)
 
 
+def answered(root: Path) -> Path:
+    """A golden set whose turns have golden replies."""
+    write_replies(write_golden(root))
+    return root
+
+
 def test_prompts_are_the_golden_ones(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    turns = golden_sets.load(str(write_golden(tmp_path / "orders"))).turns
+    turns = golden_sets.load(str(answered(tmp_path / "orders"))).turns
     workload = make_workload(checkpoint, turns, 100)
     first = workload.requests[0]
     turn = next(turn for turn in turns if turn.id == first.turn_id)
@@ -44,7 +51,7 @@ def test_prompts_are_the_golden_ones(checkpoint: Checkpoint, tmp_path: Path) -> 
 
 
 def test_levels_take_from_the_first_on_and_again(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    turns = golden_sets.load(str(write_golden(tmp_path / "orders"))).turns[:3]
+    turns = golden_sets.load(str(answered(tmp_path / "orders"))).turns[:3]
     workload = make_workload(checkpoint, turns, 100)
     workload.write(tmp_path / "data.jsonl", 5)
     lines = [json.loads(line) for line in (tmp_path / "data.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -53,9 +60,18 @@ def test_levels_take_from_the_first_on_and_again(checkpoint: Checkpoint, tmp_pat
 
 
 def test_turns_that_do_not_fit_are_left_out(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    turns = golden_sets.load(str(write_golden(tmp_path / "orders"))).turns
-    with pytest.raises(ModelError, match="only 0 golden turns fit into 8 tokens"):
+    turns = golden_sets.load(str(answered(tmp_path / "orders"))).turns
+    with pytest.raises(ModelError, match="only 0 of 90 golden turns have a golden reply and fit into 8 tokens"):
         make_workload(checkpoint, turns, 8)
+
+
+def test_a_turn_without_a_golden_reply_is_no_request_for_one_token(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    turns = golden_sets.load(str(answered(tmp_path / "orders"))).turns
+    silent = replace(turns[0], gold={"role": "assistant"})
+    workload = make_workload(checkpoint, (silent, *turns[1:4]), 100)
+    assert sorted(request.turn_id for request in workload.requests) == sorted(turn.id for turn in turns[1:4])
+    with pytest.raises(ModelError, match="only 0 of 1 golden turns have a golden reply"):
+        make_workload(checkpoint, (silent,), 100)
 
 
 def test_length_of_a_reply_counts_its_calls() -> None:

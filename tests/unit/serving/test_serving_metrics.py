@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pipeline.errors import LoadError
+from pipeline.serving import metrics
 from pipeline.serving.metrics import Watch, demand_all, parse
 
 TEXT = """\
@@ -30,7 +34,8 @@ process_start_time_seconds 1.7e+09
 
 def watch(before: str, after: str) -> Watch:
     made = object.__new__(Watch)
-    made._before, made._after, made._most = parse(before), parse(after), {"running": 5.0}
+    made._before, made._after, made._most = parse(before), parse(after), {"running": 5.0, "waiting": None}
+    made._server = SimpleNamespace(url="http://127.0.0.1:9", log=Path("/logs/server.log"))  # type: ignore[assignment]
     return made
 
 
@@ -51,12 +56,34 @@ def test_rates_are_those_of_the_load_alone() -> None:
     assert facts["prefix_cache_hit_rate"] == pytest.approx(0.8)
     assert facts["mean_queue_s"] == pytest.approx(0.5)
     assert (facts["preemptions"], facts["failed"], facts["most_running"]) == (0, 0, 5)
+    assert facts["most_waiting"] is None
+
+
+@pytest.mark.parametrize(("text", "most"), [(TEXT, 5), ("", None)])
+def test_only_polls_that_were_answered_count(text: str, most: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server too busy to answer is not known to have run nothing."""
+    monkeypatch.setattr(metrics, "POLL_S", 0.01)
+    answers = iter([TEXT, *[text] * 1000])
+
+    def scrape(self: Watch) -> dict[str, float]:
+        samples = parse(next(answers))
+        demand_all(samples)
+        return samples
+
+    monkeypatch.setattr(Watch, "_scrape", scrape)
+    with_load = Watch(SimpleNamespace())  # type: ignore[arg-type]
+    with_load._thread.start()
+    time.sleep(0.1)
+    with_load._over.set()
+    with_load._thread.join()
+    assert with_load._most["running"] == most
 
 
 def test_failures_by_the_servers_own_count_are_an_error() -> None:
     none = re.sub(r" \d+\.\d+$", " 0.0", TEXT, flags=re.MULTILINE)
-    with pytest.raises(LoadError, match="counts 2 failed and 0 rejected"):
+    with pytest.raises(LoadError, match="counts 2 failed and 0 rejected") as raised:
         watch(none, TEXT).facts()
+    assert "/logs/server.log" in raised.value.remedy
     refused = TEXT.replace('reqs"} 0.0', 'reqs"} 3.0')
     with pytest.raises(LoadError, match="counts 0 failed and 3 rejected"):
         watch(TEXT, refused).facts()
