@@ -14,15 +14,27 @@ _FIGURES = (
     *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "itl_p99_ms", "e2el_p95_ms"),
     *("request_throughput", "output_throughput", "goodput"),
 )
+WIDE_HEAD = (
+    *("side", "users", "TTFT p50", "p95", "p99", "ITL p50", "p95", "p99", "reply p50", "p95", "p99"),
+    *("req/s", "tok/s", "good/s", "SLO"),
+)
+"""The same where there is room for it."""
+_WIDE_FIGURES = (
+    *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p50_ms", "itl_p95_ms", "itl_p99_ms"),
+    *("e2el_p50_ms", "e2el_p95_ms", "e2el_p99_ms", "request_throughput", "output_throughput", "goodput"),
+)
 SERVER_HEAD = ("side", "users", "waiting", "running", "KV use %", "queue s", "preemptions", "prefix hits %")
 LENGTHS = ("short", "medium", "long")
 TTFT_HEAD = ("side", "users", *LENGTHS, "all", "all, warm")
 
 
-def rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The client's figures of every level with an empty prefix cache, as text under :data:`HEAD`."""
-    for point in _of(load, "cold"):
-        figures = (_figure(point[name]) for name in _FIGURES)
+def rows(load: Mapping[str, Any], phase: str = "cold", *, wide: bool = False) -> Iterator[tuple[str, ...]]:
+    """The client's figures of every level, as text under :data:`HEAD` or :data:`WIDE_HEAD`.
+
+    :param phase: ``cold``, with an empty prefix cache at the start, or ``warm``.
+    """
+    for point in _of(load, phase):
+        figures = (_figure(point[name]) for name in (_WIDE_FIGURES if wide else _FIGURES))
         yield (point["side"], str(point["users"]), *figures, "kept" if point["keeps_slo"] else "not kept")
 
 
@@ -38,13 +50,18 @@ def server_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield (
             point["side"],
             str(point["users"]),
-            f"{told['most_waiting']:.0f}",
-            f"{told['most_running']:.0f}",
-            f"{100 * told['most_kv_cache_use']:.1f}",
+            _seen(told["most_waiting"], ".0f"),
+            _seen(told["most_running"], ".0f"),
+            _seen(told["most_kv_cache_use"], ".1f", 100),
             f"{told['mean_queue_s']:.3g}",
             f"{told['preemptions']:.0f}",
             f"{100 * told['prefix_cache_hit_rate']:.0f}",
         )
+
+
+def _seen(value: float | None, form: str, factor: int = 1) -> str:
+    """What was polled while load was on; a dash where no poll was answered."""
+    return "-" if value is None else format(factor * value, form)
 
 
 def ttft_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -57,16 +74,24 @@ def ttft_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield (at[0], str(at[1]), *lengths, _figure(point["ttft_p95_ms"]), _figure(warm[at]))
 
 
-def tables(load: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
-    """Every table with its title and its head."""
-    yield "Under load, prefix cache empty at the start (ms)", HEAD, list(rows(load))
+def tables(
+    load: Mapping[str, Any], *, wide: bool = False
+) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Every table with its title and its head.
+
+    :param wide: with more percentiles than a terminal has room for.
+    """
+    head = WIDE_HEAD if wide else HEAD
+    yield "Under load, prefix cache empty at the start (ms)", head, list(rows(load, wide=wide))
+    yield "Again with the same prompts, prefix cache warm (ms)", head, list(rows(load, "warm", wide=wide))
     yield "TTFT p95 by the length of the prompt (ms)", TTFT_HEAD, list(ttft_rows(load))
     yield "The servers", SERVER_HEAD, list(server_rows(load))
 
 
 def notes(load: Mapping[str, Any]) -> list[str]:
     """What must be known beside the tables."""
-    lines = [_level(load, side, users) for side, users in load["most_users"].items()]
+    lines = [*_arrivals(load), *_repeated(load)]
+    lines += [_level(load, side, users) for side, users in load["most_users"].items()]
     lines.append(f"Latencies are compared at {_users(load['reference_users'])}.")
     spread = load["baseline_spread"]
     lines.append(
@@ -79,13 +104,45 @@ def notes(load: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _arrivals(load: Mapping[str, Any]) -> list[str]:
+    """When requests came; a record from before it was kept says nothing."""
+    if (rates := load.get("requests_per_s")) is None:
+        return []
+    think, burstiness = load["arrivals"]["think_time_s"], load["arrivals"]["burstiness"]
+    if think is None:
+        return ["Each user asked again as soon as the reply was there."]
+    told = ", ".join(f"{_figure(rate)} at {_users(int(users))}" for users, rate in rates.items())
+    return [
+        f"Requests came at random, whether or not others were answered: users think for {think:g} s (burstiness "
+        f"{burstiness:g}) and wait {load['slo']['e2el_ms'] / 1000:g} s, the longest reply that the level allows. "
+        f"Requests a second: {told}. Users who are answered faster than that would ask somewhat more often."
+    ]
+
+
+def _repeated(load: Mapping[str, Any]) -> list[str]:
+    """At which levels the golden turns did not suffice, so that prompts were sent again to a cache that knew them."""
+    distinct = sum(load["workload"][name]["requests"] for name in LENGTHS if name in load["workload"])
+    if not distinct:
+        return []
+    sent = {users: users * load["sweep"]["prompts_per_user"] for users in load["sweep"]["users"]}
+    told = [f"{n - distinct} of {n} at {_users(users)}" for users, n in sent.items() if n > distinct]
+    if not told:
+        return []
+    return [
+        f"There are {distinct} different requests, so some repeat a prompt of the same run, which the prefix cache may "
+        f"hold whole although it was empty at the start: {', '.join(told)}."
+    ]
+
+
 def _level(load: Mapping[str, Any], side: str, users: int | None) -> str:
     if not users:
         return f"The {side} keeps the service level at no number of users."
     all_kept = users == max(load["sweep"]["users"])
     up_to = f"{_users(users)}, the most that were tried" if all_kept else _users(users)
-    setting = f"{load['suggested_max_num_seqs'][side]}{' or more' if all_kept else ''}"
-    return f"The {side} keeps the service level up to {up_to}: set max_num_seqs to {setting}."
+    kept, suggested = f"The {side} keeps the service level up to {up_to}", load["suggested_max_num_seqs"][side]
+    if suggested is None:
+        return f"{kept}; how many sequences its server ran at once was not seen, so no max_num_seqs is suggested."
+    return f"{kept}: set max_num_seqs to {suggested}{' or more' if all_kept else ''}."
 
 
 def _users(number: int) -> str:

@@ -134,6 +134,21 @@ def load_series(load: Mapping[str, Any]) -> list[tuple[str, float, int]]:
     return series
 
 
+def load_params(load: Mapping[str, Any]) -> dict[str, Any]:
+    """How load was put on, so that runs of different kinds are not taken for each other."""
+    if (rates := load.get("requests_per_s")) is None:
+        return {}
+    arrivals = load["arrivals"]
+    if arrivals["think_time_s"] is None:
+        return {"load.arrivals": "each user asks again at once"}
+    return {
+        "load.arrivals": "at random",
+        "load.think_time_s": arrivals["think_time_s"],
+        "load.burstiness": arrivals["burstiness"],
+        "load.requests_per_s": ", ".join(f"{rate:.3g} at {users} users" for users, rate in rates.items()),
+    }
+
+
 def tags_of(decision: Mapping[str, Any]) -> dict[str, Any]:
     """What runs are searched and coloured by."""
     return {

@@ -21,6 +21,7 @@ from pipeline.tracking.facts import (
     clipped,
     description,
     flip_table,
+    load_params,
     load_series,
     metrics_of,
     params_of,
@@ -139,8 +140,9 @@ class Tracker:
         self._log(self._run, metrics=metrics, tags=tags)
 
     def load(self, load: Mapping[str, Any]) -> None:
-        """Log the curves of a load test, a step for each number of users."""
+        """Log the curves of a load test, a step for each number of users, and when its requests came."""
         now = int(time.time() * 1000)
+        self._log(self._run, load_params(load))
         self._post(lambda: self._log_metrics(self._run, load_series(load), now))
 
     def adopt(self, run_id: str) -> None:

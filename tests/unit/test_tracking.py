@@ -221,8 +221,13 @@ def test_curves_under_load_have_a_step_for_each_number_of_users(uri: str) -> Non
     ]
     tracker = Tracker("quant-gate/demo", "load", uri)
     tracker.start()
-    tracker.load({"curves": curves, "slo": {"ttft_ms": 1000.0}})
+    arrivals = {"think_time_s": 30.0, "burstiness": 0.5}
+    rates = {"1": 0.025, "4": 0.1}
+    tracker.load({"curves": curves, "slo": {"ttft_ms": 1000.0}, "arrivals": arrivals, "requests_per_s": rates})
     assert tracker.finish() is None
+    params = _client(uri).get_run(tracker.run_id).data.params
+    assert (params["load.arrivals"], params["load.think_time_s"]) == ("at random", "30.0")
+    assert (params["load.burstiness"], params["load.requests_per_s"]) == ("0.5", "0.025 at 1 users, 0.1 at 4 users")
     history = _client(uri).get_metric_history(tracker.run_id, "load.ttft_p95_ms/baseline")
     assert sorted((point.step, point.value) for point in history) == [(1, 10.0), (4, 20.0)]
 
