@@ -34,7 +34,7 @@ from pipeline.secrets import scrubbed
 from pipeline.serving import variables
 from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
 from pipeline.stages import decide, evaluate, inspect, load, report
-from pipeline.stages.comparability import compared, compared_with_endpoints
+from pipeline.stages.comparability import compared, compared_with_endpoints, without_effect
 from pipeline.stages.drifting import Drifting
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.resources import kv_pool
@@ -294,7 +294,8 @@ class Comparison:
     ) -> tuple[list[Reason], list[str], list[Finding]]:
         if self._checkpoints:
             reasons = compared(baseline, candidate, variables.may_differ(self.changes))
-            return reasons, [], served_findings(baseline[0], candidate[0])
+            idle = without_effect(baseline[0], candidate[0], self.changes)
+            return reasons, idle, served_findings(baseline[0], candidate[0])
         return *compared_with_endpoints(baseline, candidate), []
 
     def _resources(self, baseline: Path, candidate: Path) -> list[Resource]:

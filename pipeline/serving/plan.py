@@ -153,7 +153,7 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
             f"extra_args: {', '.join(taken)} are set by the gate",
             "Remove them from extra_args; most have a setting of their own in configs/serving.",
         )
-    if settings.extra_args or version != CHECKED_VERSION:
+    if settings.extra_args or version != CHECKED_VERSION or _chosen(settings):
         _check_flags(flags, python, device, store or Store())
     environment = _environment(settings, device, plain_cpu=plain_cpu)
     notes: tuple[str, ...] = ()
@@ -225,6 +225,18 @@ def _installed(python: Path) -> tuple[str, str]:
         if name in found:
             return name, found[name]
     raise EnvironmentMissing("the serve environment holds no vLLM", "Run `make setup`.")
+
+
+def _chosen(settings: ServingSettings) -> bool:
+    """Whether a setting of which only the engine knows the choices is not our default, which it is known to take."""
+    fields = ServingSettings.model_fields
+    return any(getattr(settings, name) != fields[name].default for name in ("kv_cache_dtype", "tool_call_parser"))
+
+
+def setting_of(flag: str) -> str:
+    """The setting in ``configs/serving`` that a flag of the engine comes from."""
+    name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
+    return name if name in ServingSettings.model_fields else "extra_args"
 
 
 def _template(settings: ServingSettings) -> Path | None:
@@ -303,6 +315,10 @@ def _names(flags: tuple[str, ...]) -> list[str]:
     return [flag.partition("=")[0].replace("_", "-") for flag in flags if re.match(r"--?[A-Za-z]", flag)]
 
 
+def _plain(value: str) -> str:
+    return value.lower().replace("-", "_")
+
+
 def _inherited() -> dict[str, str]:
     """Our environment without variables of the engine and of our interpreter.
 
@@ -319,7 +335,7 @@ def _positive(names: list[str]) -> set[str]:
 
 
 def _check_flags(flags: tuple[str, ...], python: Path, device: str, store: Store) -> None:
-    """Every ``--flag`` must be one that the engine's own help names.
+    """Every ``--flag`` must be one that the engine's own help names, with one of the values that it lists if any.
 
     The help takes a full import of the engine (about 20 s), so its text is kept by environment digest.
     """
@@ -337,7 +353,8 @@ def _check_flags(flags: tuple[str, ...], python: Path, device: str, store: Store
         partial = cache.with_suffix(f".{os.getpid()}")
         partial.write_text(done.stdout, encoding="utf-8")
         partial.replace(cache)
-    known = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w.-]*", cache.read_text(encoding="utf-8")))
+    told = cache.read_text(encoding="utf-8")
+    known = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w.-]*", told))
     names = _names(flags)
     # `--group.key value` sets one key of a JSON-valued option.
     unknown = [name for name in names if name not in known and name.partition(".")[0] not in known]
@@ -346,3 +363,20 @@ def _check_flags(flags: tuple[str, ...], python: Path, device: str, store: Store
             f"the engine does not know {', '.join(unknown)}",
             f"Correct extra_args in configs/serving; the engine's flags are listed in {cache}.",
         )
+    # `--flag {one,other}`; of a flag that takes several values, `{..} [{..} ...]`, none are checked.
+    choices = dict(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*) \{([\w.,/-]+)\}(?! \[)", told))
+    if "--tool-parser-plugin" in names:  # it brings a parser of its own
+        choices.pop("--tool-call-parser", None)
+    for number, flag in enumerate(flags):
+        (name, equals, value), values = flag.partition("="), flags[number + 1 : number + 2]
+        value = value if equals else "".join(values)
+        if (name := name.replace("_", "-")) not in choices:
+            continue
+        setting, taken = setting_of(name), choices[name].split(",")
+        # Some flags are read without regard to case, or to `-` and `_`; which ones, only the engine knows.
+        lenient = setting == "extra_args" and _plain(value) in map(_plain, taken)
+        if value not in taken and not lenient:
+            raise SettingsError(
+                f"{setting}: the engine takes no {value!r} as {name}, only {', '.join(taken)}",
+                f"Correct {setting} in configs/serving.",
+            )

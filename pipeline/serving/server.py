@@ -24,7 +24,7 @@ from pipeline.errors import GateError, Interrupted, ServerError, SettingsError
 from pipeline.processes import enrol, leave
 from pipeline.progress import Progress, Silent
 from pipeline.serving.clients import local_client
-from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan
+from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan, setting_of
 
 PORT_TRIES = 3
 GRACE_S = 15.0
@@ -44,7 +44,10 @@ _PREFIX = re.compile(r"^\(\S+ pid=\d+\) (?:[A-Z]+ \S+ \S+ \[\S+\] ?)?")
 _NOISE = re.compile(r"\s|$|Route: |nanobind|Loading safetensors|Traceback|During handling|The above exception")
 """Starts of lines that tell nothing: frames of tracebacks (indented), routes, progress."""
 _CAUSE = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit)\b(?!.*[Ss]ee root cause above)")
-_SETTINGS = ("dtype", "max_seq_len", "kv_cache_dtype", "enforce_eager", "seed", "enable_prefix_caching")
+SETTINGS = (
+    *("dtype", "max_seq_len", "kv_cache_dtype", "enforce_eager", "seed", "enable_prefix_caching"),
+    *("enable_chunked_prefill", "speculative_config"),
+)
 """What the engine says of its configuration that must be the same on both sides, whatever the flags were."""
 _PORT_TAKEN = "Address already in use"
 
@@ -215,7 +218,9 @@ class Server:
         text = self._text()
         arguments = re.search(r"non-default args: (\{.*\})", text)
         config = re.search(r"Initializing a V1 LLM engine .* with config: (.*)", text)
-        found = {name: re.search(rf"\b{name}=([^,\s]+)", config[1] if config else "") for name in _SETTINGS}
+        # Without the draft model's path: a model that drafts for itself has another on each side.
+        told = re.sub(r"(SpeculativeConfig\([^,]*), model=(?:'[^']*'|None)", r"\1", config[1] if config else "")
+        found = {name: re.search(rf"\b{name}=(\w+\([^)]*\)|[^,\s]+)", told) for name in SETTINGS}
         cache = re.search(r"((?:GPU|CPU) KV cache size: .*)", text)
         return {
             "version": version,
@@ -255,10 +260,11 @@ class Server:
             return Interrupted("interrupted")
         code = self._process.poll() if self._process is not None else None
         text = self._text()
-        refused = re.search(r"error: (unrecognized arguments: .*|argument .*)", text)
+        refused = re.search(r"error: (unrecognized arguments: .*|argument (?:-\w+/)*([\w-]*).*)", text)
         if refused:
             return SettingsError(
-                f"the engine refuses its command line: {refused[1]}", "Correct extra_args in configs/serving."
+                f"the engine refuses its command line: {refused[1]}",
+                f"Correct {setting_of(refused[2] or '')} in configs/serving.",
             )
         causes = [line for line in self._told() if _CAUSE.match(line)]
         because = f": {causes[0]}" if causes else ""

@@ -7,6 +7,7 @@ shipped, and be blamed on the weights when it shows.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,19 @@ from pipeline.errors import UsageError
 from pipeline.settings import Recipe, ServingSettings
 
 WEIGHTS, FLAGS = "weights", "extra_args"
+OF_THE_CHECKPOINT = "of the checkpoint"
 _SHOWN = 60
 _OPERATIONAL = frozenset({"startup_timeout_s"})
 """Settings that nothing served depends on."""
-IN_EFFECT = {"max_model_len": "max_seq_len"}
-"""Settings that the running engine calls otherwise."""
+IN_EFFECT = {
+    "max_model_len": "max_seq_len",
+    **dict.fromkeys(("--speculative-config", "-sc"), "speculative_config"),
+    **dict.fromkeys(("--spec-method", "--spec-model", "--spec-tokens"), "speculative_config"),
+    "--enable-chunked-prefill": "enable_chunked_prefill",
+    "--no-enable-chunked-prefill": "enable_chunked_prefill",
+}
+"""Settings and flags that the running engine calls otherwise."""
+TEMPLATE = "chat_template"
 
 
 def of_checkpoint(digest: str, checkpoint: Path, serving: ServingSettings) -> dict[str, Any]:
@@ -35,13 +44,14 @@ def of_checkpoint(digest: str, checkpoint: Path, serving: ServingSettings) -> di
 
 
 def _flags(words: Sequence[str]) -> dict[str, str]:
-    """Value of each flag, however it is written; empty for one without."""
+    """Value of each flag, however it is written; empty for one without. The engine takes ``_`` for ``-`` in names."""
     found: dict[str, str] = {}
     name = ""
     for word in words:
-        if word.startswith("--"):
-            name, _, found_value = word.partition("=")
-            found[name] = found_value
+        if flag := re.match(r"(--?[A-Za-z][^.=]*)([^=]*)=?(.*)", word, re.DOTALL):
+            level = re.fullmatch(r"(-[A-Z])(\d+)", flag[1])  # -O3 is -O 3
+            name = level[1] if level else flag[1].replace("_", "-") + flag[2]
+            found[name] = level[2] if level else flag[3]
         else:
             found[name] = f"{found.get(name, '')} {word}".strip()
     return found
@@ -51,7 +61,7 @@ def _kv_scheme(checkpoint: Path) -> str | None:
     try:
         config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))["quantization_config"]
         scheme = config["kv_cache_scheme"]
-        return f"{scheme['type']}{scheme['num_bits']} of the checkpoint"
+        return f"{scheme['type']}{scheme['num_bits']} {OF_THE_CHECKPOINT}"
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -79,10 +89,15 @@ def _given(flags: Mapping[str, str], flag: str) -> str:
 
 
 def demand_one(changes: Mapping[str, tuple[Any, Any]], combined: bool) -> None:
-    """Refuse more than one change at a time, unless that is meant.
+    """Refuse more than one change at a time, unless that is meant, and another template in any case.
 
     :raises UsageError: names them.
     """
+    if TEMPLATE in changes:
+        raise UsageError(
+            f"baseline and candidate would read other prompts: {'; '.join(told({TEMPLATE: changes[TEMPLATE]}))}",
+            "Serve both with the same chat_template: replies to other prompts cannot be compared turn by turn.",
+        )
     if len(changes) > 1 and not combined:
         raise UsageError(
             f"baseline and candidate differ in {len(changes)} variables at once: {'; '.join(told(changes))}",
@@ -109,10 +124,14 @@ def combined(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
     ]
 
 
+def in_effect(name: str) -> str:
+    """What the running engine says of a setting or flag; named as in ``comparability``."""
+    return f"{IN_EFFECT.get(name.partition('.')[0], name)} in effect"
+
+
 def may_differ(changes: Mapping[str, tuple[Any, Any]]) -> frozenset[str]:
     """What the replays' engines may differ in because of the changes; names as in ``comparability``."""
     settings = changes.keys() - {WEIGHTS}
     if not settings:
         return frozenset()
-    in_effect = {f"{IN_EFFECT.get(name, name)} in effect" for name in settings}
-    return frozenset({"flags", *in_effect, *({"environment"} if "cpu_kv_cache_gib" in settings else ())})
+    return frozenset({"flags", *map(in_effect, settings), *({"environment"} if "cpu_kv_cache_gib" in settings else ())})

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.digests import canonical_json
 from pipeline.errors import Verdict
+from pipeline.serving import variables
 from pipeline.serving.records import Record, prompt_mismatches, read_records
 from pipeline.stages.serve_replay import ENGINE, REPLIES
 from pipeline.statistics.advice import listed
@@ -53,6 +54,24 @@ def _engine(path: Path) -> dict[str, Any] | None:
         return {**told["identity"], "version in effect": running["version"], **effective}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def without_effect(baseline: Path, candidate: Path, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """What a verdict is conditional on where settings were changed and the engine runs both sides alike all the same.
+
+    :param changes: of :func:`pipeline.serving.variables.changed`. What a checkpoint asks for is not told in effect.
+    """
+    before, after = (_engine(path / ENGINE) or {} for path in (baseline, candidate))
+    names = {variables.in_effect(name): name for name, (_, value) in changes.items() if not _asked(value)}
+    return [
+        f"that the candidate's {name} does anything: {effect} is {before[effect]} on both sides, as the engine tells."
+        for effect, name in names.items()
+        if effect in before and before[effect] == after.get(effect)
+    ]
+
+
+def _asked(value: Any) -> bool:
+    return isinstance(value, str) and value.endswith(variables.OF_THE_CHECKPOINT)
 
 
 def compared(baseline: Sequence[Path], candidate: Sequence[Path], may_differ: Collection[str] = ()) -> list[Reason]:

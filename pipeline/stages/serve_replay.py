@@ -31,7 +31,7 @@ from pipeline.serving import canary
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.records import write_records
 from pipeline.serving.replay import build_request, replay, request_digest
-from pipeline.serving.server import Server
+from pipeline.serving.server import SETTINGS, Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import StageOutput, Store
 
@@ -55,12 +55,14 @@ def inputs(
 ) -> dict[str, Any]:
     """What the replies depend on. Of the golden set only the requests: expectations may change without a replay.
 
-    Concurrency belongs to it because it decides what is computed in one batch, and with that the last bits.
+    Concurrency belongs to it because it decides what is computed in one batch, and with that the last bits; what was
+    read of the running engine, because replies of which less is known cannot be compared.
     """
     requests = {turn.id: request_digest(build_request(turn, sampling)) for turn in golden.turns}
     return {
         "checkpoint": checkpoint_digest,
         "engine": plan.identity(),
+        "in_effect": list(SETTINGS),
         "requests": digest_of(requests),
         "turns": len(requests),
         "sampling": sampling.model_dump(),

@@ -50,6 +50,31 @@ def test_each_further_flag_is_a_variable_of_its_own() -> None:
     assert variables.changed(side(serving=both), side(serving=apart)) == {}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "names"),
+    [
+        (["--a", "1", "-O", "0"], ["--a", "2", "-O", "3"], ["--a", "-O"]),
+        (["-O0"], ["-O", "3"], ["-O"]),
+        (["--x_y", "1"], ["--x-y=1"], []),
+        (["--x_y", "1"], ["--x-y", "2"], ["--x-y"]),
+        (["--group_a.key_b=1"], ["--group-a.key_b", "1"], []),
+        (["--a", "-1"], ["--a", "-2"], ["--a"]),
+        (["--a", "x_y"], ["--a", "x-y"], ["--a"]),
+    ],
+)
+def test_a_flag_is_one_variable_however_it_is_written(before: list[str], after: list[str], names: list[str]) -> None:
+    sides = (side(serving=DEFAULT.model_copy(update={"extra_args": tuple(words)})) for words in (before, after))
+    assert list(variables.changed(*sides)) == names
+
+
+def test_another_template_is_refused_at_once() -> None:
+    """Its prompts are others on every turn, which ended INVALID when both sides had been served."""
+    changes = variables.changed(side(), side(serving=DEFAULT.model_copy(update={"chat_template": "own.jinja"})))
+    for combined in (False, True):
+        with pytest.raises(UsageError, match=r"would read other prompts: chat_template: null -> own\.jinja"):
+            variables.demand_one(changes, combined)
+
+
 def test_every_shipped_serving_file_is_tried() -> None:
     names = {path.stem for path in (CONFIGS / "serving").glob("*.yaml")}
     assert {"default", "kv-fp8", "no-prefix-caching", "no-chunked-prefill", "ngram-speculation", "seqs-16"} <= names
@@ -76,6 +101,9 @@ def test_what_may_differ_follows_from_what_was_changed() -> None:
 
     assert allowed("kv-fp8") == {"flags", "kv_cache_dtype in effect"}
     assert allowed("default") == frozenset()
+    assert allowed("no-chunked-prefill") == {"flags", "enable_chunked_prefill in effect"}
+    assert allowed("ngram-speculation") == {"flags", "speculative_config in effect"}
+    assert "speculative_config in effect" in variables.may_differ({"--speculative-config.method": (1, 2)})
     assert variables.may_differ({"weights": ("a", "b")}) == frozenset()
     assert "max_seq_len in effect" in variables.may_differ({"max_model_len": (1, 2)})
 

@@ -63,6 +63,17 @@ def test_makes_one_record_per_turn_and_reuses_them(fake_plan: Callable[..., Engi
     assert run(store, plan, tmp_path, texts=("a", "c")).path != made.path
 
 
+def test_replies_of_which_less_was_read_of_the_engine_are_not_reused(
+    fake_plan: Callable[..., EnginePlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside new ones they would be told as served otherwise: what one side lacks is a difference."""
+    store, plan = Store(tmp_path / "store"), fake_plan()
+    with monkeypatch.context() as older:
+        older.setattr(serve_replay, "SETTINGS", ("dtype",))
+        before = run(store, plan, tmp_path)
+    assert run(store, plan, tmp_path).path != before.path
+
+
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Labels of the servers that were started."""

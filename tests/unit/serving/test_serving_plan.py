@@ -180,6 +180,53 @@ def test_unknown_flag_is_refused_by_name(tmp_path: Path) -> None:
     assert plan.flags[-5:] == ("--rope_scaling", "{}", "-tp", "1", "--rope-scaling.factor=2")
 
 
+LISTED = """\
+usage: vllm serve [--kv-cache-dtype {auto,fp8,fp8_e5m2}] [--max-model-len N]
+  --kv-cache-dtype {auto,fp8,fp8_e5m2}
+                        such as {"dtype":"int4"}
+  --limit {"image":16}
+  --modes {one,two} [{one,two} ...]
+  --tool-call-parser {hermes,mistral} or name registered in --tool-parser-plugin
+"""
+"""In the form of `vllm serve --help=all` of 0.32."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "setting"),
+    [
+        (
+            {"kv_cache_dtype": "fp8_e4m4"},
+            "takes no 'fp8_e4m4' as --kv-cache-dtype, only auto, fp8, ",
+            "kv_cache_dtype",
+        ),
+        (
+            {"tool_call_parser": "herms"},
+            "takes no 'herms' as --tool-call-parser, only hermes, m",
+            "tool_call_parser",
+        ),
+        ({"extra_args": ("--level=three",)}, "takes no 'three' as --level, only one, two", "extra_args"),
+        ({"extra_args": ("--level", "three")}, "takes no 'three' as --level, only one, two", "extra_args"),
+    ],
+)
+def test_a_value_that_the_engine_does_not_take_is_refused_early(
+    settings: dict[str, object], message: str, setting: str, tmp_path: Path
+) -> None:
+    known = "".join(f"  {flag}\n" for flag in make_plan(ServingSettings()).flags if flag.startswith("--"))
+    store = store_with_help(tmp_path, known + HELP + LISTED + "  --level {one,two}\n")
+    with pytest.raises(SettingsError, match=message) as raised:
+        make_plan(ServingSettings.model_validate(settings), store)
+    assert raised.value.message.startswith(f"{setting}: ") and f"Correct {setting} in" in raised.value.remedy
+
+
+def test_values_that_the_engine_takes(tmp_path: Path) -> None:
+    known = "".join(f"  {flag}\n" for flag in make_plan(ServingSettings()).flags if flag.startswith("--"))
+    store = store_with_help(tmp_path, known + HELP + LISTED + "  --tool-parser-plugin P\n  --level {one,two}\n")
+    for extra in (("--limit", '{"video":2}'), ("--modes", "two", "one"), ("--level", "Two")):
+        make_plan(ServingSettings(kv_cache_dtype="fp8_e5m2", extra_args=extra), store)
+    own = ServingSettings(tool_call_parser="ours", extra_args=("--tool-parser-plugin", "ours.py"))
+    assert value(make_plan(own, store), "--tool-call-parser") == "ours"
+
+
 def test_flags_of_the_gate_are_not_the_users() -> None:
     with pytest.raises(SettingsError, match="--port, --served-model-name are set by the gate"):
         make_plan(ServingSettings(extra_args=("--port=1", "--served_model_name", "x")))

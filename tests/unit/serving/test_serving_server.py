@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from openai_server import FakeServer
 
 from pipeline import processes
 from pipeline.errors import Interrupted, ServerError, SettingsError
@@ -70,6 +71,7 @@ def test_serves_tells_its_facts_and_is_gone_afterwards(fake_plan: Plan, tmp_path
             "settings": {
                 **{"dtype": "torch.bfloat16", "max_seq_len": "8192", "kv_cache_dtype": "auto"},
                 **{"enforce_eager": "True", "seed": "0", "enable_prefix_caching": "True"},
+                **{"enable_chunked_prefill": "True", "speculative_config": "None"},
             },
             "kernels": [],
             "kv_cache": "CPU KV cache size: 1,000 tokens",
@@ -78,6 +80,28 @@ def test_serves_tells_its_facts_and_is_gone_afterwards(fake_plan: Plan, tmp_path
     assert not any(map(alive, ids))
     assert not server.alive()
     server.stop()  # again, without harm
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("SpeculativeConfig(method='ngram', model=None, num_spec_tokens=4)", "ngram"),
+        ("SpeculativeConfig(method='mtp', model='/a (copy), b', num_spec_tokens=4)", "mtp"),
+    ],
+)
+def test_speculation_in_effect_is_told_without_the_draft_models_path(
+    told: str, kept: str, serve: Callable[..., FakeServer], fake_plan: Plan, tmp_path: Path
+) -> None:
+    """A model that drafts for itself lies elsewhere on each side (vLLM's SpeculativeConfig.__repr__)."""
+    log = tmp_path / "log"
+    log.write_text(f"Initializing a V1 LLM engine (v1) with config: model='m', speculative_config={told}, seed=0\n")
+    server = Server(fake_plan(), tmp_path, log)
+    server.port = int(serve().url.rpartition(":")[2])
+    settings = server.facts()["settings"]
+    assert settings == {
+        "speculative_config": f"SpeculativeConfig(method='{kept}', num_spec_tokens=4)",
+        "seed": "0",
+    }
 
 
 def test_children_that_refuse_to_stop_and_left_the_session_are_gone_too(fake_plan: Plan, tmp_path: Path) -> None:
@@ -96,10 +120,26 @@ def test_death_at_the_start_shows_the_engines_own_words(fake_plan: Plan, tmp_pat
 
 def test_refused_flag_is_the_users_to_mend(fake_plan: Plan, tmp_path: Path) -> None:
     with (
-        pytest.raises(SettingsError, match="unrecognized arguments: --nonsense"),
+        pytest.raises(SettingsError, match="unrecognized arguments: --nonsense") as raised,
         Server(fake_plan("refuse_flag"), tmp_path, tmp_path / "log"),
     ):
         pass
+    assert "Correct extra_args in" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("argument", "setting"),
+    [
+        ("--kv-cache-dtype", "kv_cache_dtype"),
+        ("--tensor-parallel-size/-tp", "tensor_parallel_size"),
+        ("-tp/--tensor-parallel-size", "tensor_parallel_size"),
+        ("--block-size", "extra_args"),
+    ],
+)
+def test_a_refused_value_names_its_setting(argument: str, setting: str, fake_plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"vllm serve: error: argument {argument}: invalid choice: 'x'\n")
+    death = Server(fake_plan(), tmp_path, tmp_path / "log")._death("died")
+    assert isinstance(death, SettingsError) and f"Correct {setting} in" in death.remedy
 
 
 def test_start_up_has_a_limit_and_leaves_nothing(fake_plan: Plan, tmp_path: Path) -> None:

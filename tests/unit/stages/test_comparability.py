@@ -12,7 +12,7 @@ import pytest
 from evaluators.turn import Reply
 from pipeline.errors import Verdict
 from pipeline.serving.records import Record, write_records
-from pipeline.stages.comparability import Conditions, comparable
+from pipeline.stages.comparability import Conditions, comparable, without_effect
 from pipeline.statistics.facts import ReasonCode
 
 ENGINE = {
@@ -41,6 +41,26 @@ def baseline(tmp_path: Path) -> Conditions:
 
 def changed(part: str, **values: Any) -> dict[str, Any]:
     return {**ENGINE, part: {**ENGINE[part], **values}}  # type: ignore[dict-item]
+
+
+def test_a_variant_that_the_engine_ignores_is_told(baseline: Conditions, tmp_path: Path) -> None:
+    kept(tmp_path / "same", record("a"))
+    kept(
+        tmp_path / "other",
+        record("a"),
+        engine=changed("running", settings={"dtype": "bfloat16", "kv_cache_dtype": "fp8"}),
+    )
+
+    def idle(name: str, setting: str, value: str = "fp8") -> list[str]:
+        return without_effect(tmp_path / "baseline", tmp_path / name, {setting: ("auto", value)})
+
+    (told,) = idle("same", "kv_cache_dtype")
+    assert told.startswith(
+        "that the candidate's kv_cache_dtype does anything: kv_cache_dtype in effect is auto on both"
+    )
+    assert idle("other", "kv_cache_dtype") == []
+    assert idle("same", "kv_cache_dtype", "float8 of the checkpoint") == []  # the engine obeys it without a word
+    assert idle("same", "max_num_seqs") == []  # the engine tells nothing of it
 
 
 def test_equal_sides_may_be_compared_whatever_the_weights_made_of_it(baseline: Conditions, tmp_path: Path) -> None:
