@@ -121,7 +121,8 @@ def _arrivals(load: Mapping[str, Any]) -> list[str]:
 
 def _repeated(load: Mapping[str, Any]) -> list[str]:
     """At which levels the golden turns did not suffice, so that prompts were sent again to a cache that knew them."""
-    distinct = sum(load["workload"][name]["requests"] for name in LENGTHS if name in load["workload"])
+    workload = load.get("workload", {})
+    distinct = sum(workload[name]["requests"] for name in LENGTHS if name in workload)
     if not distinct:
         return []
     sent = {users: users * load["sweep"]["prompts_per_user"] for users in load["sweep"]["users"]}

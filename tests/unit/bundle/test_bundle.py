@@ -354,7 +354,7 @@ def test_a_pool_that_no_engine_told_is_no_gain(accepted: Path, tmp_path: Path) -
     unpack(accepted / EVIDENCE_FILE, tmp_path / "root")
     pool = {"name": "kv_tokens", "baseline": [1000.0], "candidate": [3000.0]}
     edit = edit_json("decision.stage.json", lambda stage: stage["inputs"]["benefit"].update(resources=[pool]))
-    assert "decision.json.resources: recorded 1 entries, derived 0" in renewed(tmp_path / "root", edit)
+    assert "decision.json.resources[0].baseline: recorded [1000.0], derived []" in renewed(tmp_path / "root", edit)
 
 
 def test_the_kept_copies_of_a_run_must_be_those_of_its_evidence(kept: Path) -> None:
