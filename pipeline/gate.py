@@ -227,7 +227,7 @@ class Gate:
             outputs = []
             for number, replay in enumerate(replays):
                 name = _named(side, number)
-                output = evaluate.run(self.store, golden, replay.path, replay.key, name, self.progress)
+                output = evaluate.run(self.store, golden, replay.path, name, self.progress)
                 self._note(None if number else run, output, "outcomes_summary.json", side=name)
                 outputs.append(output)
             return tuple(outputs)

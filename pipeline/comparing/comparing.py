@@ -218,7 +218,7 @@ class Comparison:
             reasons += self._drifting.reasons()
         (baseline, *repeats), (candidate, *samples) = (
             [
-                evaluate.run(self.store, self.golden, output.path, output.key, name, self.progress).path / OUTCOMES
+                evaluate.run(self.store, self.golden, output.path, name, self.progress).path / OUTCOMES
                 for output in outputs
             ]
             for name, outputs in zip(("baseline", "candidate"), sides_replays, strict=True)

@@ -18,7 +18,7 @@ from pipeline.serving.endpoint import Endpoint
 from pipeline.serving.records import write_records
 from pipeline.serving.replay import build_request, replay, request_digest
 from pipeline.settings import ReplaySettings, Sampling
-from pipeline.stages.serve_replay import ENGINE, REPLIES, STAGE, repeat_sampling, repeat_settings
+from pipeline.stages.serve_replay import ENGINE, REPLIES, STAGE, lacks, repeat_sampling, repeat_settings
 from pipeline.store import StageOutput, Store
 
 
@@ -53,7 +53,7 @@ def run(
         }
         name = f"{label} {repeat + 1}" if repeat else label
         build = partial(_replay, endpoint, golden, drawn, settings, repeat, progress, name)
-        return store.make(STAGE, inputs, build, resumable=True)
+        return store.make(STAGE, inputs, build, resumable=True, unfinished=lacks)
 
     return tuple(replayed(repeat) for repeat in range(repeats + 1))
 
