@@ -47,6 +47,7 @@ from pipeline.reporting.diagnosis.table import diagnosis_view
 from pipeline.reporting.findings import findings_view
 from pipeline.reporting.ladder.table import ladder_table, ladder_view
 from pipeline.reporting.live import LiveProgress
+from pipeline.reporting.terminal import typed
 from pipeline.request import Request
 from pipeline.runner import run
 from pipeline.secrets import scrubbed
@@ -436,5 +437,5 @@ def _complain(error: GateError) -> int:
     console = _console(stderr=True)
     console.print(Text.assemble(("error:", "bold red"), " ", visible(scrubbed(error.message))), soft_wrap=True)
     if error.remedy:
-        console.print(Text.assemble(("remedy:", "bold"), " ", visible(scrubbed(error.remedy))), soft_wrap=True)
+        console.print(Text.assemble(("remedy:", "bold"), " ", visible(scrubbed(typed(error.remedy)))), soft_wrap=True)
     return error.exit_code

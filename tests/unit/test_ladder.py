@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 from collections.abc import Callable, Iterator
@@ -460,11 +461,13 @@ def test_the_command_shows_the_table_and_ends_with_the_ladders_code(
     done = end(FakeLadder(**answers))
     assert done.code == code
     assert done.out.startswith({0: "ACCEPT", 10: "REJECT", 20: "INCONCLUSIVE"}[code])
-    assert max(len(line) for line in done.out.splitlines() if not line.startswith(("Page", "Again"))) <= 80
+    assert max(len(line) for line in done.out.splitlines() if not line.startswith(("Page", "Sign", "Again"))) <= 80
     for recipe in ("fp8-dynamic", "int4-awq"):
         assert recipe in done.out
     again = next(line for line in done.out.splitlines() if line.startswith("Again"))
-    assert shlex.split(again)[1:] == done.line
+    program, *words = shlex.split(again)[1:]
+    assert [Path(program).name, *words] == done.line
+    assert (re.search(r"^Sign off +make signoff RUN=\S+int4-awq ", done.out, re.MULTILINE) is not None) == (code == 0)
     assert "replay" in done.err and "replay" not in done.out
 
 
