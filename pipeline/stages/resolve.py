@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline import environments
-from pipeline.errors import DiskSpaceError, ModelError
+from pipeline.errors import DiskSpaceError, ModelError, RecordError
 from pipeline.progress import Progress
 from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, DigestCache, read_checkpoint, read_template
@@ -91,11 +91,17 @@ def _from_registry(
         found = _only_checkpoint(download_model_uri(uri, draft), uri)
         fetched = read_checkpoint(found, uri, uri, cache=cache, template_override=template)
         kept = downloads / fetched.digest[:16]
-        if not kept.is_dir():
+        try:
             found.rename(kept)
+        except OSError:
+            if not kept.is_dir():  # it was not there before, by this run or another
+                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return read_checkpoint(kept, uri, uri, cache=cache, template_override=template)
+    checkpoint = read_checkpoint(kept, uri, uri, cache=cache, template_override=template)
+    if checkpoint.digest != fetched.digest:
+        raise RecordError(f"{kept}: not what {uri} holds any longer: its files were altered", f"Remove {kept}.")
+    return checkpoint
 
 
 def _only_checkpoint(root: Path, uri: str) -> Path:

@@ -165,8 +165,12 @@ def _serve(
             progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
             yield server
     except BaseException:
-        if log.is_file():
-            log.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+        draft = log.with_suffix(".scrubbed")
+        try:
+            draft.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+            draft.replace(log)
+        except OSError:  # no log yet, or a full disk: what went wrong before is what must be told
+            draft.unlink(missing_ok=True)
         raise
     log.unlink(missing_ok=True)
 

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from tiny_llama import MakeCheckpoint
 
-from pipeline.errors import InputError, ModelError
+from pipeline.errors import InputError, ModelError, RecordError
 from pipeline.progress import Silent
 from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import read_checkpoint
@@ -98,6 +98,19 @@ def test_registry_model_is_kept_by_content(make_checkpoint: MakeCheckpoint, tmp_
     assert moved.path != first.path
     assert read_checkpoint(first.path, "x").digest == first.digest
     assert len(list((tmp_path / "store" / "models").iterdir())) == 2
+
+
+def test_a_kept_registry_model_that_was_altered_is_not_used(make_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
+    def download(uri: str, folder: Path) -> Path:
+        return Path(shutil.copytree(source, folder / "model"))
+
+    source = make_checkpoint()
+    store = Store(tmp_path / "store")
+    first = resolve.run(store, "models:/m@champion", Silent(), download)
+    config = first.path / "config.json"
+    config.write_text(config.read_text(encoding="utf-8").replace("{", '{"edited": 1, ', 1), encoding="utf-8")
+    with pytest.raises(RecordError, match="its files were altered"):
+        resolve.run(store, "models:/m@champion", Silent(), download)
 
 
 def test_registry_model_without_weights(tmp_path: Path) -> None:
