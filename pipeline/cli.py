@@ -39,7 +39,7 @@ from pipeline.evidence.record import read_decision
 from pipeline.gate import Gate, Side
 from pipeline.golden.commands import golden_app
 from pipeline.ladder import PAGE_FILE, climb, default_ladder
-from pipeline.options import Calibration, Explore, Golden, Model, Policy, RecipeName, Serving
+from pipeline.options import Calibration, Combined, Explore, Golden, Load, Model, Policy, RecipeName, Serving
 from pipeline.planning import register as register_plan
 from pipeline.reporting import summary
 from pipeline.reporting.delivery import add_step_summary, failure_line, failure_markdown, result_line
@@ -107,12 +107,8 @@ def run_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
-    combined: Annotated[
-        bool, typer.Option("--combined", help="Allow a recipe that changes weights and KV cache at once.")
-    ] = False,
-    load: Annotated[
-        bool, typer.Option("--load", help="Put load on both sides as well (configs/slo.yaml): docs/load.md.")
-    ] = False,
+    combined: Combined = False,
+    load: Load = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A new directory to copy the record and the reports to.")
     ] = None,
@@ -158,14 +154,21 @@ def ladder_command(
     measure_all: Annotated[
         bool, typer.Option("--all", help="Measure candidates as well that could not be chosen any more.")
     ] = False,
-    load: Annotated[
-        bool, typer.Option("--load", help="Put load on every candidate and the baseline as well: docs/load.md.")
-    ] = False,
+    combined: Combined = False,
+    load: Load = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table alone, as Markdown.")] = False,
 ) -> None:
     """Gate several recipes against one baseline and choose the smallest that passes; docs/ladder.md has the rules."""
     with _no_exit():
-        request = Request(model, golden=golden, serving=serving, policy=policy, calibration=calibration, load=load)
+        request = Request(
+            model,
+            golden=golden,
+            serving=serving,
+            policy=policy,
+            calibration=calibration,
+            combined=combined,
+            load=load,
+        )
         with LiveProgress(_console(stderr=True)) as progress:
             result = climb(request, ladder or default_ladder(model), Store(), progress, measure_all=measure_all)
         if markdown:
@@ -263,9 +266,10 @@ def decide_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Combined = False,
 ) -> None:
     """Decide (after what is missing was made), print where the record is; exit with the verdict's code."""
-    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration, combined)) as (gate, console):
         gate.measure()
         record = gate.decision.path / "decision.json"
     console.print(escape(str(record)), highlight=False, soft_wrap=True)
@@ -281,9 +285,10 @@ def report_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Combined = False,
 ) -> None:
     """Write the HTML report (after what is missing was made); exit with the verdict's code."""
-    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration, combined)) as (gate, console):
         gate.measure()
         record, page = gate.decision.path / "decision.json", gate.report.path / "report.html"
     console.print(escape(str(page)), highlight=False, soft_wrap=True)
@@ -299,6 +304,8 @@ def diagnose_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Combined = False,
+    load: Load = False,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Lost turns to judge by, at most.")] = WANTED.turns,
     restore: Annotated[
         float, typer.Option("--restore", min=0.01, max=0.99, help="Share of the drift that is to be taken away.")
@@ -310,7 +317,7 @@ def diagnose_command(
     Exits with the code of the run that is diagnosed, with --run that of the proposal.
     """
     with _no_exit():
-        request = Request(model, recipe, golden, serving, policy, explore, calibration)
+        request = Request(model, recipe, golden, serving, policy, explore, calibration, combined, load)
         with LiveProgress(_console(stderr=True)) as progress:
             result = diagnose(request, Wanted(turns, restore, gate_it), Store(), progress)
         page = result.directory / DIAGNOSIS_PAGE
