@@ -15,7 +15,8 @@ export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION COMBINED ALL 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 	@echo
-	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file] [CALIBRATION=dir] [EXPLORE=1] [LOAD=1] [COMBINED=1]"
+	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file] [CALIBRATION=dir]"
+	@echo "            [EXPLORE=1] [LOAD=1] [COMBINED=1]"
 	@echo "    MODEL: demo, demo-raw, a directory, a hub id[@revision], models:/name@alias"
 	@echo "    COMBINED=1 allows a recipe that changes weights and KV cache at once; ladder and diagnose take it too"
 

@@ -12,7 +12,7 @@ from pipeline.errors import RecordError, SignoffError
 from pipeline.runs import KeptRun
 from pipeline.signoff.eligible import demand_eligible, halved
 
-RUN, HALF = "20260101-000000-model-int4", "/home/me/.quant-gate/stages/halves/0123456789abcdef/first-half"
+RUN, HALF = "20260101-000000-model-int4", "/data/.quant-gate/stages/halves/0123456789abcdef/first-half"
 POLICY = {"release": True}
 WHOLE = "quant-gate run --model some/model --recipe int4"
 
