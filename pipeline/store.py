@@ -149,6 +149,18 @@ def _read(stage: str, path: Path) -> StageOutput:
     return output
 
 
+def started_at(output: StageOutput) -> float:
+    """When the work on a kept output began, in seconds since 1970.
+
+    :raises RecordError: its record is damaged.
+    """
+    try:
+        return float(json.loads((output.path / STAGE_FILE).read_text(encoding="utf-8"))["started"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        path = output.path
+        raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
+
+
 def _files(root: Path) -> dict[str, Any]:
     """Size and digest of every file below ``root`` but the record itself."""
     found = {}

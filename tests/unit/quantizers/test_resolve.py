@@ -113,6 +113,26 @@ def test_a_kept_registry_model_that_was_altered_is_not_used(make_checkpoint: Mak
         resolve.run(store, "models:/m@champion", Silent(), download)
 
 
+QUANTIZED = {"quantization_config": {"quant_method": "fp8"}}
+
+
+def test_a_quantized_checkpoint_is_taken_where_either_will_do(
+    make_checkpoint: MakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, plain, store = make_checkpoint("made", config=QUANTIZED), make_checkpoint("plain"), Store(tmp_path / "store")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(made))
+
+    def download(uri: str, folder: Path) -> Path:
+        return Path(shutil.copytree(made, folder / "model"))
+
+    for model in (str(made), "~/made", "owner/name", "models:/m/1"):
+        with pytest.raises(ModelError, match="already quantized"):
+            resolve.run(store, model, Silent(), download)
+        assert resolve.run(store, model, Silent(), download, either=True).weight_bytes > 0
+    assert resolve.run(store, str(plain), Silent(), download, either=True).path == plain
+
+
 def test_registry_model_without_weights(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="0 directories"):
         resolve.run(Store(tmp_path), "models:/m/1", Silent(), lambda uri, folder: folder)
