@@ -7,7 +7,7 @@ GATE := .venv/bin/quant-gate
 SETUP = $(PYTHON) -m pipeline.environments setup
 # Images for containers like to set it; each process would then compile its imports anew, seconds every time.
 unexport PYTHONDONTWRITEBYTECODE
-export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL LOAD TRY RUN BY NOTE WAIVE EXPIRES
+export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION COMBINED ALL LOAD TRY RUN BY NOTE WAIVE EXPIRES
 
 .PHONY: help setup gate ladder diagnose selftest signoff test test-fast lint ui clean benchmarks
 .DEFAULT_GOAL := help
@@ -15,8 +15,10 @@ export MODEL RECIPE GOLDEN SERVING POLICY EXPLORE FULL CALIBRATION ALL LOAD TRY 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 	@echo
-	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file] [CALIBRATION=dir] [EXPLORE=1] [LOAD=1]"
+	@echo "  make gate MODEL=demo RECIPE=fp8-dynamic [GOLDEN=set] [SERVING=name] [POLICY=file] [CALIBRATION=dir]"
+	@echo "            [EXPLORE=1] [LOAD=1] [COMBINED=1]"
 	@echo "    MODEL: demo, demo-raw, a directory, a hub id[@revision], models:/name@alias"
+	@echo "    COMBINED=1 allows a recipe that changes weights and KV cache at once; ladder and diagnose take it too"
 
 setup: ## build all environments that are missing or whose pins changed
 	@$(SETUP)
@@ -26,19 +28,21 @@ gate: ## quantize MODEL by RECIPE, compare, and answer ACCEPT, REJECT, INCONCLUS
 	@$(SETUP) pipeline quantize
 	@$(GATE) run --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
 	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
-	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$LOAD" != 1 ] || echo --load)
+	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$LOAD" != 1 ] || echo --load) \
+	  $$([ "$$COMBINED" != 1 ] || echo --combined)
 
 ladder: ## gate several recipes of MODEL, choose the smallest that passes; ALL=1 measures every one of them, LOAD=1 their speed
 	@$(SETUP) pipeline quantize
 	@$(GATE) ladder "$$MODEL" $${GOLDEN:+--golden "$$GOLDEN"} $${SERVING:+--serving "$$SERVING"} \
 	  $${POLICY:+--policy "$$POLICY"} $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$ALL" != 1 ] || echo --all) \
-	  $$([ "$$LOAD" != 1 ] || echo --load)
+	  $$([ "$$LOAD" != 1 ] || echo --load) $$([ "$$COMBINED" != 1 ] || echo --combined)
 
 diagnose: ## after a REJECT: which parts of RECIPE's candidate hurt, and the recipe to try next; TRY=1 gates that too
 	@$(SETUP) pipeline quantize
 	@$(GATE) diagnose --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
 	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
-	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$TRY" != 1 ] || echo --run)
+	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$TRY" != 1 ] || echo --run) \
+	  $$([ "$$LOAD" != 1 ] || echo --load) $$([ "$$COMBINED" != 1 ] || echo --combined)
 
 selftest: ## inject known faults into the gate and measure its error rates; FULL=1 spoils real candidates too
 	@$(SETUP) $$([ "$$FULL" = 1 ] || echo pipeline)

@@ -1,7 +1,7 @@
 """The speed ratios, measured side by side in one run: `python benchmarks` (or `make benchmarks`), some ten minutes.
 
 Replay throughput of our client against ``vllm bench serve``, then the share of a cold `make gate` that is neither
-quantizing, server start nor generation; at the end a line for each, with the aim. Nothing else should run meanwhile.
+quantizing nor the engine's start and work; at the end a line for each, with the aim. Nothing else should run meanwhile.
 The other files here measure the statistics and the golden check, and are run by themselves.
 """
 

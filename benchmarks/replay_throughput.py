@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=48)
     parser.add_argument("--tokens", type=int, default=64, help="most tokens generated per prompt")
     parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--rounds", type=int, default=2, help="an even number, so that each client is first as often")
+    parser.add_argument("--rounds", type=int, default=4, help="an even number, so that each client is first as often")
     options = parser.parse_args()
     prompts = prompts_of(options.golden, options.prompts)
     plan = make_plan(load_serving(options.serving).model_copy(update={"enable_prefix_caching": False}))

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -39,8 +38,9 @@ from pipeline.evidence.record import read_decision
 from pipeline.gate import Gate, Side
 from pipeline.golden.commands import golden_app
 from pipeline.ladder import PAGE_FILE, climb, default_ladder
-from pipeline.options import Calibration, Explore, Golden, Model, Policy, RecipeName, Serving
+from pipeline.options import Calibration, Combined, Explore, Golden, Load, Model, Policy, RecipeName, Serving
 from pipeline.planning import register as register_plan
+from pipeline.program import complain, guard, interrupt, no_exit, open_standard_streams
 from pipeline.reporting import summary
 from pipeline.reporting.delivery import add_step_summary, failure_line, failure_markdown, result_line
 from pipeline.reporting.diagnosis.table import diagnosis_view
@@ -84,17 +84,8 @@ def _console(*, stderr: bool = False) -> Console:
 def _gate(request: Request) -> Iterator[tuple[Gate, Console]]:
     """The stages of one request; progress goes to stderr, so that stdout holds the result alone."""
     console = _console()
-    with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
+    with LiveProgress(_console(stderr=True)) as progress:
         yield Gate(request, Store(), progress), console
-
-
-@contextlib.contextmanager
-def _no_exit() -> Iterator[None]:
-    """A library that exits the program, perhaps with 0, must not be taken for a verdict."""
-    try:
-        yield
-    except SystemExit as ending:
-        raise StageError(f"something ended the program before there was a verdict (exit {ending.code})") from ending
 
 
 @app.command("run")
@@ -106,12 +97,8 @@ def run_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
-    combined: Annotated[
-        bool, typer.Option("--combined", help="Allow a recipe that changes weights and KV cache at once.")
-    ] = False,
-    load: Annotated[
-        bool, typer.Option("--load", help="Put load on both sides as well (configs/slo.yaml): docs/load.md.")
-    ] = False,
+    combined: Combined = False,
+    load: Load = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A new directory to copy the record and the reports to.")
     ] = None,
@@ -124,22 +111,21 @@ def run_command(
     try:
         if output is not None and output.exists():
             raise UsageError(f"{output}: exists already", "Name a new directory: an old record must not pass for this.")
-        with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
+        with no_exit(), LiveProgress(_console(stderr=True)) as progress:  # told as JSON, too
             result = run(request, Store(), progress)
     except GateError as error:
         add_step_summary(failure_markdown(error))
         if as_json:
             print(failure_line(error), flush=True)
         raise
-    with _no_exit():
-        if output is not None:
-            shutil.copytree(result.directory, output)
-        facts = result.facts
-        if problem := add_step_summary((result.directory / "summary.md").read_text(encoding="utf-8")):
-            facts = replace(facts, notes=(*facts.notes, problem))
-        _console(stderr=as_json).print(summary(result.decision, facts), crop=False)
-        if as_json:
-            print(result_line(result.decision, facts), flush=True)
+    if output is not None:
+        shutil.copytree(result.directory, output)
+    facts = result.facts
+    if problem := add_step_summary((result.directory / "summary.md").read_text(encoding="utf-8")):
+        facts = replace(facts, notes=(*facts.notes, problem))
+    _console(stderr=as_json).print(summary(result.decision, facts), crop=False)
+    if as_json:
+        print(result_line(result.decision, facts), flush=True)
     raise typer.Exit(result.exit_code)
 
 
@@ -157,21 +143,27 @@ def ladder_command(
     measure_all: Annotated[
         bool, typer.Option("--all", help="Measure candidates as well that could not be chosen any more.")
     ] = False,
-    load: Annotated[
-        bool, typer.Option("--load", help="Put load on every candidate and the baseline as well: docs/load.md.")
-    ] = False,
+    combined: Combined = False,
+    load: Load = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table alone, as Markdown.")] = False,
 ) -> None:
     """Gate several recipes against one baseline and choose the smallest that passes; docs/ladder.md has the rules."""
-    with _no_exit():
-        request = Request(model, golden=golden, serving=serving, policy=policy, calibration=calibration, load=load)
-        with LiveProgress(_console(stderr=True)) as progress:
-            result = climb(request, ladder or default_ladder(model), Store(), progress, measure_all=measure_all)
-        if markdown:
-            print("\n".join(ladder_table(result.record)))
-        else:
-            view = ladder_view(result.record, result.directory / PAGE_FILE, result.mlflow_run, result.notes)
-            _console().print(view, crop=False)
+    request = Request(
+        model,
+        golden=golden,
+        serving=serving,
+        policy=policy,
+        calibration=calibration,
+        combined=combined,
+        load=load,
+    )
+    with LiveProgress(_console(stderr=True)) as progress:
+        result = climb(request, ladder or default_ladder(model), Store(), progress, measure_all=measure_all)
+    if markdown:
+        print("\n".join(ladder_table(result.record)))
+    else:
+        view = ladder_view(result.record, result.directory / PAGE_FILE, result.mlflow_run, result.notes)
+        _console().print(view, crop=False)
     raise typer.Exit(result.record.exit_code)
 
 
@@ -262,9 +254,10 @@ def decide_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Combined = False,
 ) -> None:
     """Decide (after what is missing was made), print where the record is; exit with the verdict's code."""
-    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration, combined)) as (gate, console):
         gate.measure()
         record = gate.decision.path / "decision.json"
     console.print(escape(str(record)), highlight=False, soft_wrap=True)
@@ -280,9 +273,10 @@ def report_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Combined = False,
 ) -> None:
     """Write the HTML report (after what is missing was made); exit with the verdict's code."""
-    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration)) as (gate, console):
+    with _gate(Request(model, recipe, golden, serving, policy, explore, calibration, combined)) as (gate, console):
         gate.measure()
         record, page = gate.decision.path / "decision.json", gate.report.path / "report.html"
     console.print(escape(str(page)), highlight=False, soft_wrap=True)
@@ -298,6 +292,8 @@ def diagnose_command(
     policy: Policy = None,
     explore: Explore = False,
     calibration: Calibration = DEFAULT.calibration,
+    combined: Combined = False,
+    load: Load = False,
     turns: Annotated[int, typer.Option("--turns", min=1, help="Lost turns to judge by, at most.")] = WANTED.turns,
     restore: Annotated[
         float, typer.Option("--restore", min=0.01, max=0.99, help="Share of the drift that is to be taken away.")
@@ -308,13 +304,12 @@ def diagnose_command(
 
     Exits with the code of the run that is diagnosed, with --run that of the proposal.
     """
-    with _no_exit():
-        request = Request(model, recipe, golden, serving, policy, explore, calibration)
-        with LiveProgress(_console(stderr=True)) as progress:
-            result = diagnose(request, Wanted(turns, restore, gate_it), Store(), progress)
-        page = result.directory / DIAGNOSIS_PAGE
-        view = diagnosis_view(result.record, result.directory, page, result.mlflow_run, result.notes)
-        _console().print(view, crop=False)
+    request = Request(model, recipe, golden, serving, policy, explore, calibration, combined, load)
+    with LiveProgress(_console(stderr=True)) as progress:
+        result = diagnose(request, Wanted(turns, restore, gate_it), Store(), progress)
+    page = result.directory / DIAGNOSIS_PAGE
+    view = diagnosis_view(result.record, result.directory, page, result.mlflow_run, result.notes)
+    _console().print(view, crop=False)
     raise typer.Exit(result.exit_code)
 
 
@@ -352,7 +347,7 @@ def selftest_command(
     ] = False,
 ) -> None:
     """Inject known faults and measure the gate's own error rates; exit with 30 where it cannot be trusted."""
-    with _no_exit(), LiveProgress(_console(stderr=True)) as progress:
+    with LiveProgress(_console(stderr=True)) as progress:
         report = selftest(Store(), progress, full)
     _console().print(selftest_view(report), highlight=False)
     raise typer.Exit(report.exit_code)
@@ -390,21 +385,21 @@ def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 
 
 def main() -> None:
     """Entry point: run the command line and exit with the code of the verdict or of the error."""
-    _open_standard_streams()
+    open_standard_streams()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
     try:
         _command()(prog_name="quant-gate")
     except GateError as error:
-        sys.exit(_complain(error))
+        sys.exit(complain(error))
     except SystemExit as ending:
         if ending.code == Interrupted.exit_code:
-            _complain(Interrupted("interrupted", "Run the same command again: what is complete is reused."))
+            complain(Interrupted("interrupted", "Run the same command again: what is complete is reused."))
         if isinstance(ending.__context__, BrokenPipeError):  # typer ends with 1, which is no code of ours
-            sys.exit(_complain(StageError("nobody reads the output any longer, so the result was not delivered")))
+            sys.exit(complain(StageError("nobody reads the output any longer, so the result was not delivered")))
         raise
     except OSError as error:  # a full disk, a folder that cannot be written: nothing that a traceback explains
-        sys.exit(_complain(StageError(f"the system refused: {error}", "Check disk space and access rights.")))
+        sys.exit(complain(StageError(f"the system refused: {error}", "Check disk space and access rights.")))
     except Exception as error:  # noqa: BLE001 - a fault of the program is a broken run, never exit code 0 or 1
         _console(stderr=True).print(Text(visible(scrubbed("".join(traceback.format_exception(error))))), soft_wrap=True)
         sys.exit(GateError.exit_code)
@@ -413,28 +408,6 @@ def main() -> None:
 @functools.cache
 def _command() -> Any:
     """The commands, put together once; ``app()`` does so at every call."""
-    return typer.main.get_command(app)
-
-
-def _open_standard_streams() -> None:
-    """Open those that the caller closed: a pipe to a child that got number 0 would be lost when the child starts."""
-    for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Treat a request to end like Ctrl-C, once; cleaning up is not to be interrupted again."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt
-
-
-def _complain(error: GateError) -> int:
-    console = _console(stderr=True)
-    console.print(Text.assemble(("error:", "bold red"), " ", visible(scrubbed(error.message))), soft_wrap=True)
-    if error.remedy:
-        console.print(Text.assemble(("remedy:", "bold"), " ", visible(scrubbed(error.remedy))), soft_wrap=True)
-    return error.exit_code
+    command = typer.main.get_command(app)
+    guard(command)
+    return command

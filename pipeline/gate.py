@@ -22,10 +22,9 @@ from pipeline.inspection.served import served_findings
 from pipeline.load.settings import load_load_settings
 from pipeline.load.sweep import Served
 from pipeline.processes import supervised
-from pipeline.processor import cpu_flags
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint, read_template
-from pipeline.quantizers.hardware import demand_engine, demand_servable
+from pipeline.quantizers.hardware import demand_engine
 from pipeline.reporting import RunFacts
 from pipeline.request import Request, default_policy
 from pipeline.secrets import scrubbed
@@ -92,6 +91,7 @@ class Gate:
         self._beside = Beside(self.store, self.golden, self.policy, self.progress, self._staged, self._note)
         self._beside.demand_usable(Path(request.calibration))
         self._environment: concurrent.futures.Future[Path] | None = None
+        self._calibrated: dict[str, str] = {}
 
     # --- stages --------------------------------------------------------------------------------
 
@@ -108,8 +108,7 @@ class Gate:
 
         :raises RecipeError: says why.
         """
-        capability, flags = environments.compute_capability(), cpu_flags()
-        demand_servable(self.recipe, self.serving.kv_cache_dtype, capability, flags)
+        quantize.demand_servable(self.store, self.request.model, self.recipe, self.serving.kv_cache_dtype)
 
     @cached_property
     def power(self) -> PowerPlan:
@@ -149,6 +148,7 @@ class Gate:
                 self.store, self.baseline, self.recipe, Path(self.request.calibration), self.golden, self.progress
             )
             self._note(run, output)
+            self._calibrated = quantize.calibration_digest(output)
             return checkpoint
 
         return self._staged("quantize", work)
@@ -227,7 +227,7 @@ class Gate:
             outputs = []
             for number, replay in enumerate(replays):
                 name = _named(side, number)
-                output = evaluate.run(self.store, golden, replay.path, replay.key, name, self.progress)
+                output = evaluate.run(self.store, golden, replay.path, name, self.progress)
                 self._note(None if number else run, output, "outcomes_summary.json", side=name)
                 outputs.append(output)
             return tuple(outputs)
@@ -320,7 +320,7 @@ class Gate:
             ),
             candidate=CandidateFacts(digest, weight_bytes, self.recipe.model_dump(mode="json")),
             engine=self.plan.facts(),
-            inputs=inputs or {},
+            inputs={**self._calibrated, **(inputs or {})},
             findings=[finding.as_json() for finding in findings],
             drift=self._beside.drift,
             general=self._beside.general,

@@ -30,6 +30,10 @@ Explore = Annotated[
     bool,
     typer.Option("--explore", help="Go on although the golden set is too small to decide; never ACCEPT."),
 ]
+Combined = Annotated[bool, typer.Option("--combined", help="Allow a recipe that changes weights and KV cache at once.")]
+Load = Annotated[
+    bool, typer.Option("--load", help="Put load on candidate and baseline as well (configs/slo.yaml): docs/load.md.")
+]
 Calibration = Annotated[
     str, typer.Option("--calibration", "-c", help="Directory of *.jsonl conversations to calibrate with.")
 ]

@@ -17,6 +17,7 @@ from pipeline.reporting import RunFacts
 from pipeline.request import Request
 from pipeline.runs import KeptRun, keep, slug, write_kept_run
 from pipeline.secrets import scrubbed
+from pipeline.serving import variables
 from pipeline.stages.traces import flipped
 from pipeline.store import Store
 from pipeline.tracking import Tracker
@@ -43,6 +44,7 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
     """
     gate = Gate(request, store, progress)
     gate.demand_servable()
+    variables.demand_one(variables.of_recipe(gate.recipe), request.combined)
     started = datetime.now(UTC)
     name = f"{started:%Y%m%d-%H%M%S}-{slug(request.model)}-{slug(gate.recipe.name)}"
     tracker = Tracker(f"quant-gate/{request.model}", name)

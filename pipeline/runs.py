@@ -61,9 +61,13 @@ def find_run(store: Store, name: str) -> Path:
             return directory.resolve()
     known = sorted((path.parent.name for path in runs.glob(f"[!.]*/{RUN_FILE}")), reverse=True)
     newest = [run for run in known if run != "latest"][:3]
-    raise UsageError(
-        f"no run {name!r} in {runs}", f"Newest runs: {', '.join(newest)}." if newest else "Run `make gate` first."
-    )
+    remedy = f"Newest runs: {', '.join(newest)}." if newest else "Run `make gate` first."
+    if name == "latest" and (runs / name).is_dir():
+        raise UsageError(
+            f"{(runs / name).resolve()} is a ladder or diagnosis of several runs, and no single run",
+            f"Name the run: {', '.join(newest)}; a ladder's page says which one it chose.",
+        )
+    raise UsageError(f"no run {name!r} in {runs}", remedy)
 
 
 def keep(store: Store, name: str, *outputs: Path, run: KeptRun | None = None) -> Path:

@@ -92,7 +92,7 @@ def _in_environment() -> list[str]:
         if (secret := _may_hold(name)) is not None:
             value = os.environ.get(name, "")
             for each in [value] if secret else _passwords(value):
-                found |= _written(each)
+                found |= _written(each.strip())  # as it is sent
     return sorted(found, key=len, reverse=True)
 
 

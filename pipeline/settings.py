@@ -238,9 +238,8 @@ class Recipe(_Facts):
     backend: Literal["llmcompressor", "autoawq"] = "llmcompressor"
     method: Literal["rtn", "gptq", "awq"]
     scheme: Literal["FP8", "FP8_DYNAMIC", "FP8_BLOCK", "W8A8", "W4A16", "W4A16_ASYM"]
-    group_size: int | Literal["auto"] | None = Field(
-        None,
-        description="weights per scale; auto: the largest of 128, 64, 32 that divides every input dimension",
+    group_size: Literal[32, 64, 128, "auto"] | None = Field(
+        None, description="weights per scale; auto: the largest that divides every input dimension"
     )
     eight_bit: EightBit | None = None
     kv_cache: Literal["FP8"] | None = Field(None, description="also quantize what attention keeps of past tokens")
@@ -275,12 +274,14 @@ class Recipe(_Facts):
             raise ValueError("group_size belongs to W4A16 and W4A16_ASYM, which need it")
         if self.eight_bit is not None and not self.int4:
             raise ValueError("eight_bit belongs to a recipe for INT4")
+        if self.method != "gptq" and (self.dampening, self.activation_order) != (0.01, True):  # else nothing is ignored
+            raise ValueError("dampening and activation_order belong to method 'gptq'")
         if self.method == "awq" and not self.int4:
             raise ValueError("method 'awq' is for W4A16 and W4A16_ASYM")
         if self.backend == "autoawq" and (self.method, self.scheme) != ("awq", "W4A16_ASYM"):
             raise ValueError("backend 'autoawq' knows method 'awq' with scheme W4A16_ASYM only")
-        if self.backend == "autoawq" and (self.eight_bit or self.kv_cache):
-            raise ValueError("backend 'autoawq' knows neither eight_bit nor kv_cache")
+        if self.backend == "autoawq" and (self.eight_bit or self.kv_cache or self.smoothquant is not None):
+            raise ValueError("backend 'autoawq' knows none of eight_bit, kv_cache and smoothquant")
         if self.backend == "autoawq" and self.ignore != ("lm_head",):
             raise ValueError("backend 'autoawq' leaves lm_head alone and nothing else: ignore is [lm_head]")
         return self

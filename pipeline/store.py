@@ -70,20 +70,22 @@ class Store:
         build: Callable[[Path], None],
         *,
         resumable: bool = False,
+        unfinished: Callable[[Path], bool] = lambda _: False,
         needs_bytes: int = 0,
     ) -> StageOutput:
         """Reuse the output for ``inputs``, or have ``build`` fill an empty directory and keep it.
 
         :param inputs: everything the output depends on, as JSON values.
         :param resumable: keep what ``build`` wrote when it fails, and hand it to the next try.
+        :param unfinished: says of a kept output whether ``build`` is to go on with it (of a resumable stage only).
         :param needs_bytes: free bytes demanded before the work starts.
         :raises DiskSpaceError: not enough room, before or during the work.
         :raises UsageError: the store cannot be written.
         :raises Interrupted: while another run was making the same output.
         """
         final = self.path_of(stage, inputs)
-        if final.is_dir():
-            return _read(stage, final)
+        if final.is_dir() and not unfinished((kept := _read(stage, final)).path):
+            return kept
         try:
             final.parent.mkdir(parents=True, exist_ok=True)
             lock = final.with_suffix(".lock").open("w")
@@ -92,8 +94,8 @@ class Store:
                 f"cannot write stage outputs to {self.root}: {error}", "Set QUANT_GATE_HOME to a directory of yours."
             ) from error
         with _locked(lock):
-            if final.is_dir():  # another run made it while this one waited
-                return _read(stage, final)
+            if final.is_dir() and not unfinished((kept := _read(stage, final)).path):  # made while this one waited
+                return kept
             free = shutil.disk_usage(final.parent).free
             if free < needs_bytes:
                 raise DiskSpaceError(
@@ -105,6 +107,8 @@ class Store:
                 shutil.rmtree(work, ignore_errors=True)
             started = time.time()
             try:
+                if final.is_dir():
+                    final.rename(work)
                 work.mkdir(exist_ok=True)
                 build(work)
                 seconds = time.time() - started
@@ -143,6 +147,18 @@ def _read(stage: str, path: Path) -> StageOutput:
             f"{path}: kept stage output was altered: {', '.join(altered[:5])}", f"Remove {path} and run again."
         )
     return output
+
+
+def started_at(output: StageOutput) -> float:
+    """When the work on a kept output began, in seconds since 1970.
+
+    :raises RecordError: its record is damaged.
+    """
+    try:
+        return float(json.loads((output.path / STAGE_FILE).read_text(encoding="utf-8"))["started"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        path = output.path
+        raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
 
 
 def _files(root: Path) -> dict[str, Any]:

@@ -267,7 +267,7 @@ class _Check:
 
     def _outcomes(self, store: Store, name: str) -> Path:
         folder = self.root / REPLAYS / name
-        output: StageOutput = evaluate.run(store, self._asked(name), folder, name, name, Silent())
+        output: StageOutput = evaluate.run(store, self._asked(name), folder, name, Silent())
         return output.path
 
     def _decide(self, outcomes: Mapping[str, Path], target: Path) -> list[Difference]:

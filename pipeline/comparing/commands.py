@@ -18,7 +18,7 @@ from pipeline.reporting.load import load_view
 from pipeline.store import Store
 
 DEFAULT = CompareRequest()
-Baseline = Annotated[str, typer.Option("--baseline", "-b", help="As --model of `run`; a directory may be quantized.")]
+Baseline = Annotated[str | None, typer.Option("--baseline", "-b", help="As --model of `run`; it may be quantized.")]
 Candidate = Annotated[
     str | None, typer.Option("--candidate", "-c", help="As --baseline; default: the same checkpoint.")
 ]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import golden as golden_sets
+from pipeline.comparing.combinations import demand_read, demand_sense
 from pipeline.comparing.declared import load_declarations
 from pipeline.comparing.sides import CheckpointSide, EndpointSide, Name, Side
 from pipeline.errors import GoldenSetError, UsageError, Verdict
@@ -33,18 +34,22 @@ from pipeline.runs import keep, slug
 from pipeline.secrets import scrubbed
 from pipeline.serving import variables
 from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
-from pipeline.stages import decide, evaluate, inspect, load, report
+from pipeline.stages import decide, drift, evaluate, inspect, load, report
 from pipeline.stages.comparability import compared, compared_with_endpoints, without_effect
 from pipeline.stages.drifting import Drifting
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.resources import kv_pool
 from pipeline.stages.serve_replay import REPLIES
-from pipeline.statistics.benefit import unmeasured_reasons
+from pipeline.stages.traces import flipped
+from pipeline.statistics.benefit import UNDER_LOAD, unmeasured_reasons
 from pipeline.statistics.facts import Reason, ReasonCode, Resource
 from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import Tracker
+from pipeline.tracking import StageRun, Tracker, drift_metrics, drift_table
 
+DEMO = "demo"
+TRACKED = ("decision.json", "report.html", "flips.jsonl", "summary.md", "review.md", "junit.xml")
+"""Files of a comparison that MLflow keeps as well."""
 SHIP = (
     "Ship it on these conditions, and keep the baseline at hand for a rollback. A comparison is not signed off: for a "
     "signed release have `quant-gate run` make the candidate."
@@ -55,7 +60,8 @@ SHIP = (
 class CompareRequest:
     """What to compare, as the user gave it. A side is an endpoint where it has a URL, else a checkpoint."""
 
-    baseline: str = "demo"
+    baseline: str | None = None
+    """None, and no URL: the demo model."""
     baseline_url: str | None = None
     candidate: str | None = None
     """None: the baseline's checkpoint, in another serving variant."""
@@ -101,8 +107,13 @@ class Comparison:
     """One comparison; both sides are found, and the rule of one variable is checked, when it is built."""
 
     def __init__(self, request: CompareRequest, store: Store, progress: Progress) -> None:
+        demand_sense(request)
         self.request, self.store, self.progress = request, store, progress
-        policy = load_gate(request.policy or default_policy("" if request.baseline_url else request.baseline))
+        self.load_settings = load_load_settings(request.slo)
+        declared = load_declarations(request.declared)
+        demand_read(request, declared)
+        checkpoint = request.baseline or DEMO
+        policy = load_gate(request.policy or default_policy("" if request.baseline_url else checkpoint))
         self.general = policy.general
         self.policy: GateSettings = policy.model_copy(update={"general": None})
         self.golden: GoldenSet = golden_sets.load(request.golden)
@@ -112,12 +123,10 @@ class Comparison:
             raise GoldenSetError(f"{request.golden}: no checkpointed turn", "Add `expect` to the turns to score.")
         demand_no_private_data(self.golden.turns, scrubbed(request.golden))
         self._drifting = Drifting(store, self.golden, self.policy, progress)
-        declared = load_declarations(request.declared)
-        self.baseline = self._side(
-            "baseline", request.baseline_url, request.baseline, request.serving, declared.baseline
-        )
-        model = request.candidate or request.baseline
-        serving = request.candidate_serving or request.serving
+        model, serving = request.candidate or checkpoint, request.candidate_serving or request.serving
+        if not (request.baseline_url or request.candidate_url) and (model, serving) == (checkpoint, request.serving):
+            raise _one_thing(f"{checkpoint} ({request.serving})")
+        self.baseline = self._side("baseline", request.baseline_url, checkpoint, request.serving, declared.baseline)
         self.candidate = self._side("candidate", request.candidate_url, model, serving, declared.candidate)
         if (endpoints := self._endpoints) and len(
             {(side.endpoint.url, side.endpoint.model) for side in endpoints}
@@ -127,13 +136,9 @@ class Comparison:
                 "Give the candidate's own URL, or name its `model` in the --declared file.",
             )
         self.changes = variables.changed(self.baseline.variables(), self.candidate.variables())
+        if self._checkpoints and not self.changes:
+            raise _one_thing(self.baseline.label)
         variables.demand_one(self.changes, request.combined)
-        self.load_settings = load_load_settings(request.slo)
-        if request.load and self._checkpoints is None:
-            raise UsageError(
-                "load is put only on servers that the gate starts itself, not on endpoints",
-                "Leave --load out, or give checkpoints.",
-            )
 
     def _side(self, name: Name, url: str | None, model: str, serving: str, declared: Any) -> Side:
         if url is not None:
@@ -166,6 +171,30 @@ class Comparison:
             "model behind two addresses does."
         ]
 
+    @property
+    def _same_weights(self) -> bool:
+        """Whether a quantized candidate can be held against its baseline in 16 bits, weight by weight."""
+        sides = self._checkpoints
+        return sides is not None and not sides[0].quantized and sides[1].quantized
+
+    def _unseen(self) -> list[str]:
+        """What was not measured, because of what the sides are."""
+        if sides := self._checkpoints:
+            if self._same_weights or sides[0].digest == sides[1].digest:
+                return []
+            why = "the baseline is quantized as well" if sides[0].quantized else "the candidate is not quantized"
+            return [
+                f"that the candidate's weights are sound: {why}, so they were not compared with the baseline's. "
+                "Tokenizer, template, configs and the scales that it stores were looked at."
+            ]
+        speed = [name for name in UNDER_LOAD if getattr(self.policy.benefit, name) is not None]
+        if not speed:
+            return []
+        return [
+            f"that {', '.join(speed)} are no worse: the policy counts them, and load is put on no endpoint, so "
+            "nothing of speed was measured."
+        ]
+
     def conditions(self) -> list[str]:
         """What the verdict is conditional on, whatever the replays show."""
         told = variables.told(self.changes)
@@ -176,7 +205,7 @@ class Comparison:
                 "that no side is a ruined model: the policy draws a line for drift, and next-token distributions of an "
                 "endpoint are not compared."
             )
-        return [*lines, *variables.combined(self.changes), *sides, *self._alike()]
+        return [*lines, *variables.combined(self.changes), *sides, *self._unseen(), *self._alike()]
 
     def load(self) -> StageOutput:
         """Both sides under load, in pairs.
@@ -196,7 +225,7 @@ class Comparison:
             progress=self.progress,
         )
 
-    def decide(self) -> tuple[StageOutput, list[Path]]:
+    def decide(self, tracker: Tracker) -> tuple[StageOutput, list[Path]]:
         """The decision record, and the replies that it rests on (none where nothing was replayed)."""
         power = plan_power(self.golden.turns, self.policy)
         early = [] if self.request.explore else underpowered_reasons(power)
@@ -213,12 +242,15 @@ class Comparison:
         sides_replays = [self._replays(side) for side in (self.baseline, self.candidate)]
         paths = [[output.path for output in outputs] for outputs in sides_replays]
         reasons, conditions, served = self._comparable(*paths)
+        for side, outputs in zip((self.baseline, self.candidate), sides_replays, strict=True):
+            conditions += side.reused(outputs)
         if self._drift_known:
-            self._drifting.compare()
+            with tracker.stage("drift") as run:
+                self._compare_drift(run)
             reasons += self._drifting.reasons()
         (baseline, *repeats), (candidate, *samples) = (
             [
-                evaluate.run(self.store, self.golden, output.path, output.key, name, self.progress).path / OUTCOMES
+                evaluate.run(self.store, self.golden, output.path, name, self.progress).path / OUTCOMES
                 for output in outputs
             ]
             for name, outputs in zip(("baseline", "candidate"), sides_replays, strict=True)
@@ -254,6 +286,13 @@ class Comparison:
         """Whether next-token distributions are compared: an endpoint is asked for replies alone."""
         return self._drifting.wanted and self._checkpoints is not None
 
+    def _compare_drift(self, run: StageRun) -> None:
+        output = self._drifting.compare()
+        run.output(output)
+        run.artifacts(output.path / drift.DRIFT, output.path / drift.TURNS)
+        run.metrics(drift_metrics(self._drifting.found))
+        run.table("drift_turns.json", drift_table(output.path / drift.TURNS))
+
     def _replays(self, side: Side) -> tuple[StageOutput, ...]:
         arguments = self.store, self.golden, self.policy, self.progress
         if not (isinstance(side, CheckpointSide) and self._checkpoints and self._drift_known):
@@ -287,6 +326,7 @@ class Comparison:
             recipe=None,
             template_override=read_template(PROJECT_ROOT / template) if template else None,
             progress=self.progress,
+            weights=self._same_weights,
         )
 
     def _comparable(
@@ -344,6 +384,13 @@ class Comparison:
         )
 
 
+def _one_thing(label: str) -> UsageError:
+    return UsageError(
+        f"both sides are {label}: a checkpoint compared with itself shows nothing",
+        "Name another checkpoint with --candidate, or another serving variant with --candidate-serving.",
+    )
+
+
 def begun(comparison: Comparison, *words: str) -> tuple[str, str, str, Tracker]:
     """What both sides are called, the name of a run about them, and its tracker."""
     baseline, candidate = comparison.baseline.label, comparison.candidate.label
@@ -360,15 +407,20 @@ def compare(request: CompareRequest, store: Store, progress: Progress) -> Compar
     baseline, candidate, name, tracker = begun(comparison)
     try:
         tracker.start({"model": baseline, "recipe": candidate, "command": request.command})
-        decided, replies = comparison.decide()
-        facts = RunFacts(baseline, candidate, request.command)
-        page = report.run(
-            store, decision_dir=decided.path, golden=comparison.golden, replies_paths=replies, run_facts=facts
+        golden = comparison.golden
+        tracker.dataset(
+            golden.name,
+            golden.digest,
+            scrubbed(request.golden),
+            {"turns": len(golden.turns), "scenarios": golden.scenarios, **golden.slice_counts},
         )
+        decided, replies = comparison.decide(tracker)
+        facts = RunFacts(baseline, candidate, request.command)
+        page = report.run(store, decision_dir=decided.path, golden=golden, replies_paths=replies, run_facts=facts)
         decision = read_decision(decided.path / "decision.json")
         directory = keep(store, name, decided.path, page.path)
-        files = [directory / file for file in ("decision.json", "report.html", "flips.jsonl", "summary.md")]
-        tracker.decision(decision, files)
+        traces = flipped(decided.path / "flips.jsonl", golden, replies)
+        tracker.decision(decision, [directory / file for file in TRACKED], traces)
     except BaseException as error:
         tracker.finish(error)
         raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from pipeline.secrets import find_secret
 from pipeline.settings import Flags, load_settings
 
 
@@ -23,6 +24,13 @@ class Declared(_Facts):
     kv_cache_dtype: str | None = None
     kv_tokens: int | None = Field(None, ge=1, description="tokens that fit into its KV cache")
     flags: Flags = ()
+
+    @field_validator("model", "weights", "engine", "kv_cache_dtype")
+    @classmethod
+    def _no_secrets(cls, text: str | None) -> str | None:
+        if text is not None and (kind := find_secret(text)):
+            raise ValueError(f"holds {kind}; declarations are kept in records, logs and reports")
+        return text
 
     def told(self) -> dict[str, object]:
         """What was declared, as JSON values."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -11,14 +12,14 @@ from pipeline import environments
 from pipeline.comparing.declared import Declared
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress
-from pipeline.quantizers.checkpoint import Checkpoint, DigestCache, read_checkpoint, read_template
+from pipeline.quantizers.checkpoint import Checkpoint, is_quantized
 from pipeline.serving import variables
 from pipeline.serving.endpoint import Endpoint, connect
 from pipeline.serving.plan import EnginePlan, make_plan
 from pipeline.serving.replay import build_request
 from pipeline.settings import PROJECT_ROOT, GateSettings, ServingSettings, load_serving
 from pipeline.stages import endpoint_replay, resolve, serve_replay
-from pipeline.store import StageOutput, Store
+from pipeline.store import StageOutput, Store, started_at
 from pipeline.tracking import download_model_uri
 
 Name = Literal["baseline", "candidate"]
@@ -56,6 +57,9 @@ class Side(Protocol):
 
     def conditions(self) -> list[str]:
         """What a verdict is conditional on because of it."""
+
+    def reused(self, outputs: Sequence[StageOutput]) -> list[str]:
+        """What it is conditional on where replies of an earlier time were used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,11 @@ class CheckpointSide:
         """Measured."""
         return self.checkpoint.weight_bytes
 
+    @property
+    def quantized(self) -> bool:
+        """Whether its weights are."""
+        return is_quantized(self.checkpoint.path)
+
     def variables(self) -> dict[str, Any]:
         """Weights and every serving setting."""
         return variables.of_checkpoint(self.checkpoint.digest, self.checkpoint.path, self.serving)
@@ -130,6 +139,10 @@ class CheckpointSide:
         """None: everything about it is measured."""
         return []
 
+    def reused(self, outputs: Sequence[StageOutput]) -> list[str]:
+        """None: the same checkpoint and engine answer alike at any time."""
+        return []
+
 
 @dataclass(frozen=True, slots=True)
 class EndpointSide:
@@ -146,7 +159,8 @@ class EndpointSide:
         :raises UsageError: the URL is none, or the model is not to be told.
         :raises ServerError: it does not answer.
         """
-        request = build_request(golden.turns[0], policy.sampling)
+        turn = next((turn for turn in golden.turns if turn.tools), golden.turns[0])  # tools are what servers refuse
+        request = build_request(turn, policy.sampling)
         return EndpointSide(name, connect(url, name, request, declared.model), declared)
 
     @property
@@ -171,7 +185,8 @@ class EndpointSide:
             "kv_cache_dtype": self.declared.kv_cache_dtype,
             "engine": self.declared.engine,
         }
-        return {name: value for name, value in known.items() if value is not None}
+        given = {name: value for name, value in known.items() if value is not None}
+        return {**given, **variables.declared_flags(self.declared.flags)}
 
     def engine(self) -> dict[str, Any]:
         """What is known of what serves it."""
@@ -195,6 +210,7 @@ class EndpointSide:
             store,
             side=self.name,
             endpoint=self.endpoint,
+            declared=self.declared.told(),
             golden=golden,
             sampling=policy.sampling,
             replay_settings=policy.replay,
@@ -217,6 +233,16 @@ class EndpointSide:
             )
         return lines
 
+    def reused(self, outputs: Sequence[StageOutput]) -> list[str]:
+        """The condition that its replies are of an earlier time, where they were kept ones."""
+        times = [started_at(output) for output in outputs if output.reused]
+        if not times:
+            return []
+        return [
+            f"replies of the {self.name} that were kept from {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d %H:%M} "
+            "UTC on and not asked for again: that its endpoint still serves this model, the fixed prompts alone show."
+        ]
+
 
 def repeats(policy: GateSettings, name: Name) -> int:
     """Further replays of a side: where turns are sampled its other samples, else the baseline's noise floor."""
@@ -225,15 +251,4 @@ def repeats(policy: GateSettings, name: Name) -> int:
 
 
 def _checkpoint(model: str, template: Path | None, store: Store, progress: Progress) -> Checkpoint:
-    """Like stage resolve, but a directory may hold a quantized checkpoint as well."""
-    folder = Path(model)
-    if folder.is_dir() and _is_quantized(folder):
-        override = read_template(template) if template else None
-        cache = DigestCache(store.root / "digests.json")
-        return read_checkpoint(folder.resolve(), model, cache=cache, template_override=override, quantized=True)
-    return resolve.run(store, model, progress, download_model_uri, template)
-
-
-def _is_quantized(folder: Path) -> bool:
-    config = folder / "config.json"
-    return config.is_file() and "quantization_config" in config.read_text(encoding="utf-8", errors="replace")
+    return resolve.run(store, model, progress, download_model_uri, template, either=True)

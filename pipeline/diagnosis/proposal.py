@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from pipeline.diagnosis.parts import Part
+from pipeline.quantizers.hardware import stricter
 from pipeline.settings import Recipe, load_recipe
 
 BASE = "int4-mixed"
@@ -38,9 +39,12 @@ def propose(
     low = [module for part in parts if _has_8(part, promoted) for module in part.modules] if mixed else []
     facts = recipe.model_dump(mode="json")
     if mixed:
-        base = load_recipe(BASE).model_dump(mode="json")
+        mixed_recipe = load_recipe(BASE)
+        base = mixed_recipe.model_dump(mode="json")
         own = {name: facts[name] for name in ("scheme", "group_size", "kv_cache", "ignore")}
+        needed = stricter(recipe.hardware, mixed_recipe.hardware)
         facts = base | own | {"calibration": facts["calibration"] or base["calibration"]}
+        facts["hardware"] = needed and needed.model_dump(mode="json")
         facts["eight_bit"] = {"scheme": eight_bit, "modules": low} if low else None
     facts["ignore"] = [*facts["ignore"], *full]
     if not keeps_kv:

@@ -98,17 +98,16 @@ def general_metrics(policy: GateSettings) -> GateSettings | None:
     return policy.model_copy(update={"metrics": metrics, "looks": (), "sampling": Sampling(), "general": None})
 
 
-def demand_unseen(suite: Suite, against: Iterable[Path], more: Iterable[tuple[str, Any]] = ()) -> None:
+def demand_unseen(suite: Suite, text: Iterable[tuple[str, Any]]) -> None:
     """Refuse a suite whose own items stand in calibration or training text.
 
-    :param against: JSON-lines files of such text.
-    :param more: further records, each with the place where it stands.
+    :param text: records of such text, each after the place where it stands.
     :raises GoldenSetError: names the items, and where they stand.
     """
     seen = SeenText()
-    complaints = seen.add_files(against)
-    for place, data in more:
+    for place, data in text:
         seen.add(place, data)
+    complaints: list[Complaint] = []
     for record in suite.records():
         complaints += (found for found in seen.check(record) if found.severity is Severity.ERROR)
     if complaints:

@@ -6,7 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,14 @@ _EXPERT = re.compile(r"^(.*\.experts)\.(\d+)\.(.+)$")
 class Artifact:
     """What the checks read.
 
-    :ivar linear: the baseline's linear weights by module.
+    :ivar linear: the baseline's linear weights by module, or those of ``own``.
     :ivar modules: the candidate's tensors by module and part (``weight``, ``weight_scale``, ...).
     :ivar declared: what the candidate declares; None where that cannot be read.
     :ivar intended: modules that the recipe was to quantize, where a recipe is known.
     :ivar intended_schemes: the schemes that it was to give them.
     :ivar intended_kv_cache: the type that it was to give the KV cache, if any.
     :ivar rounded: the recipe rounds to the nearest value and does nothing else.
+    :ivar own: the candidate's linear weights, where the baseline's are not the same in 16 bits; see :func:`own_linear`.
     """
 
     candidate: Path
@@ -56,6 +57,7 @@ class Artifact:
     intended_schemes: frozenset[Scheme] | None = None
     intended_kv_cache: str | None = None
     rounded: bool = False
+    own: Mapping[str, Stored] | None = None
     linear: Mapping[str, Stored] = field(init=False)
     modules: Mapping[str, Mapping[str, Stored]] = field(init=False)
 
@@ -64,12 +66,8 @@ class Artifact:
         for tensor in self.tensors.values():
             module, _, part = tensor.name.rpartition(".")
             found[module][part] = tensor
-        linear = {
-            tensor.name.removesuffix(".weight"): tensor
-            for tensor in self.baseline_tensors.values()
-            if is_linear(Tensor(tensor.name, tensor.dtype, tensor.shape))
-        }
         object.__setattr__(self, "modules", dict(found))
+        linear = _linear(self.baseline_tensors.values()) if self.own is None else self.own
         object.__setattr__(self, "linear", linear)
 
     def quantized(self, module: str) -> bool:
@@ -85,6 +83,46 @@ class Artifact:
         """Whether a config ties the output head to the embedding; by the baseline's tensors where it does not say."""
         said = config.get("tie_word_embeddings")
         return not head(self.baseline_tensors) if said is None else bool(said)
+
+
+def _linear(tensors: Iterable[Stored]) -> dict[str, Stored]:
+    return {t.name.removesuffix(".weight"): t for t in tensors if is_linear(Tensor(t.name, t.dtype, t.shape))}
+
+
+def own_linear(artifact: Artifact) -> dict[str, Stored]:
+    """The candidate's linear weights by module, in the shapes that they have unpacked: by what it stores itself.
+
+    :raises UnknownScheme: the declaration cannot be read.
+    """
+    weights = []
+    for module, parts in artifact.modules.items():
+        stored = parts.get("weight")
+        if artifact.quantized(module):
+            flat = [part for part in parts.values() if len(part.shape) == 2]
+            scheme = artifact.scheme_of(module)
+            shape = _unpacked(artifact.tensors, parts, scheme) if scheme else None
+            if shape is None and flat:  # another layout than the declared one: a fault to be found, whatever the shape
+                shape = flat[0].shape
+            stored = replace(next(iter(parts.values())), name=f"{module}.weight", shape=shape) if shape else None
+        if stored is not None:
+            weights.append(stored)
+    return _linear(weights)
+
+
+def _unpacked(tensors: Tensors, parts: Mapping[str, Stored], scheme: Scheme) -> tuple[int, ...] | None:
+    """Rows and columns of a quantized weight; None where the part that the scheme keeps it in is not stored."""
+    part = {"plain": "weight", "packed": "weight_packed"}.get(scheme.layout, "qweight")
+    if part not in parts or len(parts[part].shape) != 2:
+        return None
+    (first, second), per_word = parts[part].shape, 32 // scheme.bits
+    if scheme.layout == "packed":
+        said = parts.get("weight_shape")
+        if said is not None and said.elements == 2:  # the last word of a row need not be full
+            return first, int(tensors.read(said.name).reshape(-1)[1])
+        return first, second * per_word
+    if scheme.layout == "awq":
+        return second * per_word, first
+    return (second, first * per_word) if scheme.layout == "gptq" else (first, second)
 
 
 def head(tensors: Mapping[str, Stored]) -> str | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evaluators.turn import Turn
 from pipeline.errors import ModelError
 from pipeline.inspection import configs, coverage, hardware, layout, scales, templates, tokens, values
-from pipeline.inspection.artifact import Artifact, read_json, split_experts
+from pipeline.inspection.artifact import QUANTIZED_PARTS, Artifact, own_linear, read_json, split_experts
 from pipeline.inspection.findings import Finding, Severity, finding, gravest_first
 from pipeline.inspection.hardware import Hardware
 from pipeline.inspection.schemes import Declared, Scheme, UnknownScheme, read_declared
@@ -34,6 +35,7 @@ def inspect_artifact(
     rounded: bool = False,
     template_override: str | None = None,
     progress: Progress | None = None,
+    weights: bool = True,
 ) -> tuple[Finding, ...]:
     """Everything that is wrong with a candidate, the gravest first.
 
@@ -45,6 +47,8 @@ def inspect_artifact(
     :param intended_kv_cache: the type that it was to give the KV cache, if any.
     :param rounded: whether that recipe rounds to the nearest value and does nothing else.
     :param template_override: text of the chat template that the serving settings name.
+    :param weights: hold the weights against the baseline's. False where those are not the same weights in 16 bits, or
+        the candidate may be unquantized: then its own scales and declaration are looked at, where it has any.
     :raises ModelError: there is no such candidate, or the *baseline* cannot be read.
     """
     if not candidate.is_dir():
@@ -54,8 +58,9 @@ def inspect_artifact(
     if not config and not found:
         found.append(finding("file-unreadable", "config.json", "there is no config.json, or it is empty", FETCH))
     files = _guarded(found, lambda: weight_files(candidate), [], "weights-index")
-    declared = _declared(found, candidate, config)
     with Tensors(files) as mine, Tensors(weight_files(baseline)) as theirs:
+        packed = any(name.rpartition(".")[2] in QUANTIZED_PARTS for name in mine)
+        declared = _declared(found, candidate, config, demanded=weights or packed)
         split_experts(theirs, mine)
         artifact = Artifact(
             candidate,
@@ -71,8 +76,10 @@ def inspect_artifact(
             rounded,
         )
         texts = [str(message.get("content") or "") for turn in turns for message in turn.messages]
-        if files:
+        if files and weights:
             _extend(found, _weights(artifact, hardware_targets, progress or Silent()))
+        elif files:
+            _extend(found, _own_weights(artifact, hardware_targets))
         _extend(found, configs.model_config(artifact))
         _extend(found, configs.generation(artifact))
         _extend(found, configs.processors(artifact))
@@ -89,16 +96,10 @@ def _weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Itera
     yield from layout.tensors_present(artifact)
     yield from layout.shapes(artifact)
     yield from layout.size(artifact)
-    yield from coverage.declared_modules(artifact)
     yield from coverage.intended_modules(artifact)
     yield from coverage.intended_schemes(artifact)
     yield from coverage.intended_kv_cache(artifact)
-    yield from coverage.experts(artifact)
-    yield from coverage.protected(artifact)
-    yield from coverage.fused(artifact)
-    yield from coverage.dtypes(artifact)
-    yield from hardware.kernels(artifact, targets)
-    yield from hardware.groups(artifact, targets)
+    yield from _declaration(artifact, targets)
     if any(found.check == "weights-damaged" for found in damage):
         return  # the rest reads what the headers promise
     yield from layout.tied_head(artifact)
@@ -107,13 +108,43 @@ def _weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Itera
     yield from values.values(artifact, lambda done, total: progress.advance(STAGE, done, total))
 
 
-def _declared(found: list[Finding], candidate: Path, config: dict[str, Any]) -> Declared | None:
-    """What the candidate declares: in its config, or in the files that older tools wrote."""
+def _own_weights(artifact: Artifact, targets: Hardware) -> Iterator[Finding]:
+    """What a candidate's files show without a baseline of the same weights."""
+    damage = list(layout.files(artifact.tensors, artifact.candidate))
+    yield from damage
+    if any(found.check == "weights-damaged" for found in damage):
+        return  # the rest reads what the headers promise
+    artifact = replace(artifact, own=own_linear(artifact))
+    yield from _declaration(artifact, targets)
+    yield from layout.tied_head(artifact)
+    yield from scales.own_scales(artifact)
+    yield from scales.fused_scales(artifact)
+    yield from scales.kv_cache_scales(artifact)
+
+
+def _declaration(artifact: Artifact, targets: Hardware) -> Iterator[Finding]:
+    """What is quantized is what the config declares, alike where the engine joins layers, and can be served."""
+    yield from coverage.declared_modules(artifact)
+    yield from coverage.experts(artifact)
+    yield from coverage.protected(artifact)
+    yield from coverage.fused(artifact)
+    yield from coverage.dtypes(artifact)
+    yield from hardware.kernels(artifact, targets)
+    yield from hardware.groups(artifact, targets)
+
+
+def _declared(found: list[Finding], candidate: Path, config: dict[str, Any], *, demanded: bool) -> Declared | None:
+    """What the candidate declares: in its config, or in the files that older tools wrote.
+
+    :param demanded: that it declares nothing is a finding.
+    """
     said = config.get("quantization_config") or config.get("compression_config")
     for name in ("quantize_config.json", "quant_config.json"):
         if said is None and (candidate / name).is_file():
             said = _guarded(found, lambda name=name: read_json(candidate / name), {})  # type: ignore[misc]
             said.setdefault("quant_method", "gptq" if name == "quantize_config.json" else "awq")
+    if not said and not demanded:
+        return None
     if not said:
         text = "config.json declares no quantization: the engine would read the weights as unquantized"
         found.append(finding("scheme-missing", "config.json", text, "Save the quantized model with its config."))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipeline.errors import SettingsError
+from pipeline.errors import RecipeError, SettingsError, UsageError
 from pipeline.ladder.keeping import keep_ladder, track_ladder
 from pipeline.ladder.sets import gates
 from pipeline.ladder.steps import Steps
@@ -16,6 +17,7 @@ from pipeline.quantizers import embedded
 from pipeline.reporting.ladder.facts import LadderRecord
 from pipeline.request import Request
 from pipeline.runs import slug
+from pipeline.serving import variables
 from pipeline.settings import CONFIGS, LadderSettings, load_recipe, load_settings
 from pipeline.store import Store
 from pipeline.tracking import Tracker
@@ -45,13 +47,15 @@ def climb(request: Request, ladder: Path, store: Store, progress: Progress, *, m
     :raises GateError: bad input, or a baseline that cannot be measured. A candidate that cannot be is no error.
     """
     settings = load_settings(ladder, LadderSettings)
-    recipes = _recipes(settings, ladder)
+    recipes = _recipes(settings, ladder, combined=request.combined)
     request = replace(request, recipe=settings.candidates[0])
     choose_on, confirm_on = gates(request, settings.confirm, store, progress)
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{slug(request.model)}-ladder"
     tracker = Tracker(f"quant-gate/{request.model}", name)
     try:
         _ = choose_on.baseline  # a model that does not exist is answered at once, and leaves no run
+        with contextlib.suppress(RecipeError):  # an engine too old for the first recipe is that candidate's fault alone
+            _ = choose_on.plan  # how all are served: what is wrong with it is no candidate's fault
         command = _command(request, ladder, measure_all)
         facts = {"model": request.model, "candidates": ", ".join(recipes), "confirm": settings.confirm}
         tracker.start({**facts, "command": command}, {"ladder": "true"})
@@ -67,13 +71,19 @@ def climb(request: Request, ladder: Path, store: Store, progress: Progress, *, m
     return LadderResult(record, directory, tracker.run_id, notes)
 
 
-def _recipes(settings: LadderSettings, ladder: Path) -> dict[str, str]:
+def _recipes(settings: LadderSettings, ladder: Path, *, combined: bool) -> dict[str, str]:
     """Recipe names, and how the ladder's file calls them.
 
     :raises RecipeError: unknown or invalid.
     :raises SettingsError: one stands twice.
+    :raises UsageError: one changes weights and KV cache at once, which was not allowed.
     """
     loaded = [(load_recipe(given), given) for given in settings.candidates]
+    for recipe, _ in loaded:
+        try:
+            variables.demand_one(variables.of_recipe(recipe), combined)
+        except UsageError as error:
+            raise UsageError(f"{ladder}: {recipe.name}: {error.message}", error.remedy) from error
     named = {recipe.name: given for recipe, given in loaded}
     if len(named) < len(loaded):
         raise SettingsError(f"{ladder}: candidates: a recipe stands twice, or two have one name", "Keep one of them.")

@@ -1,10 +1,10 @@
 """Calibration conversations: which ones a recipe uses, and their digest.
 
 They come from a directory of JSONL files, one conversation a line: ``{"messages": [...], "tools": [...]}``.
-``tools`` and ``policy`` may name a file of a golden set, whose tools and policies a production prompt
-holds too. Conversations of a golden set are refused, and so are others that share words with one (see
-``golden/contamination.py``): a candidate calibrated on the questions that it is judged by would look better
-than it is.
+``tools`` and ``policy`` may name a file of the directory or of a golden set beside it, whose tools and policies
+a production prompt holds too. Conversations of a golden set are refused, and so are others that share words with
+one (see ``golden/contamination.py``): a candidate calibrated on the questions that it is judged by would look
+better than it is.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pipeline.golden.complaints import SHOWN, Complaint, Severity
 from pipeline.golden.contamination import SeenText
 from pipeline.golden.reading import Library, Record, read_jsonl, read_library
 from pipeline.golden.source import open_source
+from pipeline.quantizers.conversations import faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,20 @@ def select(root: Path, samples: int, seed: int = 0) -> CalibrationText:
 
     :raises GoldenSetError: no or too few conversations, a broken line, or golden transcripts.
     """
-    files = _files(root)
-    libraries = _libraries(root)
     found = {}
-    for record in _records(files):
-        conversation = _conversation(record, libraries)
-        found[digest_of([seed, conversation])] = conversation, f"{record.file}:{record.line}"
+    libraries: Libraries = []
+    complaints: list[Complaint] = []
+    for record in _records(_files(root)):
+        if isinstance(record, Complaint):
+            complaints.append(record)
+        elif wrong := [record.complain(field, message) for field, message in faults(record.data)]:
+            complaints += wrong
+        else:
+            if not libraries and any(isinstance(record.data.get(name), str) for name in ("policy", "tools")):
+                libraries = _libraries(root)
+            conversation = _conversation(record, libraries)
+            found[digest_of([seed, conversation])] = conversation, f"{record.file}:{record.line}"
+    _refuse(complaints)
     if len(found) < samples:
         raise GoldenSetError(
             f"calibration text in {root}: {len(found)} different conversations, the recipe asks for {samples}",
@@ -53,6 +62,18 @@ def select(root: Path, samples: int, seed: int = 0) -> CalibrationText:
         )
     chosen, places = zip(*(found[key] for key in sorted(found)[:samples]), strict=True)
     return CalibrationText(digest_of(chosen), len(found), chosen, places)
+
+
+def readable(root: Path) -> Iterator[tuple[str, Any]]:
+    """Each line of the ``*.jsonl`` files in ``root`` and where it stands, whatever it holds; none without files.
+
+    :raises GoldenSetError: a line or a file that cannot be read.
+    """
+    for record in _records(sorted(root.glob("*.jsonl"))):
+        if isinstance(record, Complaint):
+            _refuse([record])
+        else:
+            yield f"{record.file}:{record.line}", record.data
 
 
 def demand_disjoint(text: CalibrationText, golden: GoldenSet, others: Iterable[Path] = ()) -> None:
@@ -106,48 +127,56 @@ def _files(root: Path) -> list[Path]:
     return files
 
 
-def _libraries(root: Path) -> list[Library]:
-    """Tools and policies that a conversation may name: of ``root`` itself, then of the golden sets beside it."""
-    homes = [
-        root,
-        *sorted(p for p in root.resolve().parent.iterdir() if (p / "tools").is_dir() and p != root.resolve()),
-    ]
-    libraries = []
-    for home in homes:
-        library, complaints = read_library(home)
-        _refuse(complaints)
-        libraries.append(library)
-    return libraries
+Libraries = list[tuple[Library, list[Complaint]]]
+"""Tools and policies that a conversation may name, each with what is wrong in its files."""
 
 
-def _records(files: list[Path]) -> Iterator[Record]:
+def _libraries(root: Path) -> Libraries:
+    """Of ``root`` itself, then of the golden sets beside it; what cannot be read there is left out.
+
+    A folder beside that is no golden set is none of ours, and neither are its faults.
+    """
+    library, complaints = read_library(root)
+    _refuse(complaints)
+    try:
+        beside = sorted(filter(_is_golden_set, root.resolve().parent.iterdir()))
+    except OSError:  # a parent that can be entered but not listed
+        beside = []
+    return [(library, []), *map(read_library, beside)]
+
+
+def _is_golden_set(folder: Path) -> bool:
+    """Whether it is one that we may read."""
+    try:
+        return (folder / "transcripts").is_dir()
+    except OSError:
+        return False
+
+
+def _records(files: Iterable[Path]) -> Iterator[Record | Complaint]:
     for file in files:
-        for record in read_jsonl(file):
-            if isinstance(record, Complaint):
-                _refuse([record])
-            else:
-                yield record
+        yield from read_jsonl(file)
 
 
-def _conversation(record: Record, libraries: list[Library]) -> dict[str, Any]:
-    messages = record.data.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
-        _refuse([record.complain("messages", "a list of chat messages is needed")])
-        raise AssertionError("unreachable")
-    if golden := [n for n, message in enumerate(messages) if "expect" in message]:
-        _refuse([record.complain(f"messages[{golden[0]}].expect", "a golden transcript cannot be calibration text")])
-    policy, tools = record.data.get("policy"), record.data.get("tools") or []
+def _conversation(record: Record, libraries: Libraries) -> dict[str, Any]:
+    messages, policy, tools = (record.data.get(name) for name in ("messages", "policy", "tools"))
     if isinstance(policy, str):
-        text = next((lib.policies[policy].text for lib in libraries if policy in lib.policies), None)
+        text = next((lib.policies[policy].text for lib, _ in libraries if policy in lib.policies), None)
         if text is None:
-            _refuse([record.complain("policy", f"no policy {policy!r} here or in a golden set beside")])
-        messages = [{"role": "system", "content": text}, *messages]
+            _refuse(_missing(record, "policy", f"no policy {policy!r}", policy, libraries))
+        messages = [{"role": "system", "content": text}, *(messages or ())]
     if isinstance(tools, str):
-        listed = next((lib.tools[tools] for lib in libraries if tools in lib.tools), None)
+        listed = next((lib.tools[tools] for lib, _ in libraries if tools in lib.tools), None)
         if listed is None:
-            _refuse([record.complain("tools", f"no tool file {tools!r} here or in a golden set beside")])
+            _refuse(_missing(record, "tools", f"no tool file {tools!r}", tools, libraries))
         tools = list(listed or ())
-    return {"messages": messages, "tools": tools}
+    return {"messages": messages, "tools": tools or []}
+
+
+def _missing(record: Record, field: str, what: str, name: str, libraries: Libraries) -> list[Complaint]:
+    """What to say of a file that is not found: perhaps it is there and broken."""
+    broken = [complaint for _, complaints in libraries for complaint in complaints if complaint.id == name]
+    return [record.complain(field, f"{what} here or in a golden set beside"), *broken]
 
 
 def _refuse(complaints: list[Complaint], remedy: str = "Mend the lines named, then run again.") -> None:

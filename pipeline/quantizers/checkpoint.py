@@ -268,6 +268,12 @@ def _template(path: Path, override: str | None) -> str:
     return own
 
 
+def is_quantized(path: Path) -> bool:
+    """Whether the checkpoint's config declares a quantization."""
+    config = path / "config.json"
+    return config.is_file() and _json(config).get("quantization_config") is not None
+
+
 def _check_precision(path: Path, config: dict[str, Any], quantized: bool) -> None:
     """A baseline must not be quantized, by its config or by the types of its tensors."""
     declared = config.get("quantization_config")

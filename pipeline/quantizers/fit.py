@@ -14,8 +14,8 @@ from pipeline.quantizers.storage import BLOCK, kv_scale_bytes, plain_bytes, quan
 from pipeline.settings import Recipe
 
 GROUP_SIZES = (128, 64, 32)
-"""Group sizes that ``auto`` tries, the largest first: fewer scales, and what kernels serve best. 32 is
-the least that vLLM's kernels take."""
+"""Group sizes of a recipe; ``auto`` tries the largest first: fewer scales, and what kernels serve best. vLLM's
+Marlin kernel takes no others (``MARLIN_SUPPORTED_GROUP_SIZES``)."""
 FUSED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Modules that vLLM multiplies as one; they need the same scheme."""
 _IN_LAYER = re.compile(r"(^|.*\.)(layers|h|blocks)\.\d+(?=\.)")
@@ -90,6 +90,7 @@ def fit_tensors(recipe: Recipe, every: Sequence[Tensor]) -> FittedRecipe:
             f"recipe {recipe.name}: nothing to quantize: no linear layer is left by ignore {list(recipe.ignore)}",
             "Shorten the recipe's `ignore`, or check that the checkpoint is a decoder with linear layers.",
         )
+    _demand_joined(recipe, "ignore", {_module(t) for t in linear} - set(chosen), set(chosen))
     group_size = _group_size(recipe, chosen.values())
     if recipe.scheme == "FP8_BLOCK":
         _demand_whole_blocks(recipe, chosen)
@@ -135,16 +136,20 @@ def _eight_bit(recipe: Recipe, modules: tuple[str, ...]) -> tuple[str, ...]:
             "Names look like model.layers.0.mlp.down_proj; patterns begin with re:",
         )
     named = {module for each in found.values() for module in each}
+    _demand_joined(recipe, "eight_bit.modules", named, set(modules) - named)
+    return tuple(sorted(named))
+
+
+def _demand_joined(recipe: Recipe, field: str, named: set[str], others: set[str]) -> None:
+    """Refuse to name some of the modules that the engine multiplies as one, and not the others."""
     for module in sorted(named):
         parent, _, last = module.rpartition(".")
         parts = next((group for group in FUSED if last in group), ())
-        apart = {f"{parent}.{part}" for part in parts} & set(modules) - named
-        if apart:
+        if apart := {f"{parent}.{part}" for part in parts} & others:
             raise RecipeError(
-                f"recipe {recipe.name}: eight_bit.modules names {module} without {', '.join(sorted(apart))}",
+                f"recipe {recipe.name}: {field} names {module} without {', '.join(sorted(apart))}",
                 "The engine multiplies these as one, so they need the same scheme: name all of them or none.",
             )
-    return tuple(sorted(named))
 
 
 def _demand_whole_blocks(recipe: Recipe, chosen: Mapping[str, Tensor]) -> None:
@@ -212,12 +217,10 @@ def _group_size(recipe: Recipe, chosen: Iterable[Tensor]) -> int | None:
             if all(width % size == 0 for width in inputs):
                 return size
         size = GROUP_SIZES[-1]
-    elif recipe.group_size > 0:
+    else:
         size = recipe.group_size
         if all(width % size == 0 for width in inputs):
             return size
-    else:
-        raise RecipeError(f"recipe {recipe.name}: group_size {recipe.group_size} is not positive", "Use 128, 64 or 32.")
     misfits = [
         f"  {name} (in={width})" for width, names in sorted(inputs.items()) if width % size for name in sorted(names)
     ]

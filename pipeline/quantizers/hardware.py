@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from pipeline.errors import RecipeError
-from pipeline.settings import Recipe
+from pipeline.settings import Hardware, Recipe
 
-_OTHER = "Choose another recipe, or run the gate on such a machine."
+_OTHER = "Choose another recipe, or run the gate on"
 
 
 def demand_servable(
@@ -37,18 +37,20 @@ def demand_servable(
             raise RecipeError(
                 f"recipe {recipe.name}: the GPU has compute capability {compute_capability}; "
                 f"the format needs {needed.compute_capability} or later",
-                f"{_OTHER} To gate what vLLM makes of it here, state another `hardware` in a recipe of your own.",
+                f"{_OTHER} such a GPU. To gate what vLLM makes of it here, state another `hardware` in a recipe of "
+                "your own.",
             )
     elif needed.not_on_cpu:
         raise RecipeError(
             f"recipe {recipe.name}: this machine serves on its CPU, which cannot serve the format: {needed.not_on_cpu}",
-            f"{_OTHER} It needs an NVIDIA GPU of compute capability {needed.compute_capability} or later.",
+            f"{_OTHER} a machine with an NVIDIA GPU of compute capability {needed.compute_capability} or later.",
         )
     elif recipe.kv_cache and not cpu_flags & {"avx512f", "amx_tile"}:
         raise RecipeError(
             f"recipe {recipe.name}: this machine serves on its CPU, and vLLM keeps an FP8 KV cache on a CPU only "
             "with AVX-512 or AMX",
-            _OTHER,
+            f"{_OTHER} a machine whose processor has one of them, or with an NVIDIA GPU of compute capability "
+            f"{needed.compute_capability} or later.",
         )
 
 
@@ -63,6 +65,17 @@ def demand_engine(recipe: Recipe, version: str) -> None:
             f"the format is served from {recipe.hardware.engine} on",
             "Use a later engine, or another recipe.",
         )
+
+
+def stricter(one: Hardware | None, other: Hardware | None) -> Hardware | None:
+    """What serves both formats; None where neither states anything."""
+    if one is None or other is None:
+        return one or other
+    return Hardware(
+        compute_capability=max(one.compute_capability, other.compute_capability),
+        engine=max(one.engine, other.engine, key=_parts),
+        not_on_cpu=one.not_on_cpu or other.not_on_cpu,
+    )
 
 
 def _parts(version: str) -> tuple[int, ...]:

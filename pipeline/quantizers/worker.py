@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.digests import tree_digest
-from pipeline.errors import DiskSpaceError, QuantizeError
+from pipeline.errors import DiskSpaceError, GoldenSetError, QuantizeError
 from pipeline.processes import Group
 from pipeline.progress import Progress
 
@@ -39,6 +39,7 @@ def run_worker(
 
     ``folder`` receives ``job.json`` and ``worker.log``.
 
+    :raises GoldenSetError: it refused the calibration text.
     :raises QuantizeError: it failed or was killed; shows the end of its log.
     :raises DiskSpaceError: it ran out of disk space.
     """
@@ -58,6 +59,8 @@ def run_worker(
                     progress.say(stage, record["say"])
                 elif "done" in record:
                     progress.advance(stage, record["done"], record["total"])
+                elif "refused" in record:
+                    raise GoldenSetError(record["refused"], record["remedy"])
                 else:
                     result = record["result"]
         code = process.wait()

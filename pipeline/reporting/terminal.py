@@ -7,6 +7,9 @@ control characters made visible, so it can neither style nor steer the terminal.
 from __future__ import annotations
 
 import io
+import re
+import shutil
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from pipeline.reporting.record import DecisionRecord, MetricRow, Reason, read_re
 from pipeline.visible import visible
 
 WIDTH = 80
+PROGRAM = "quant-gate"
 NAMES_SHOWN = 10
 
 STYLES = {
@@ -50,7 +54,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         *(section("Waived, which is no ACCEPT", run.waivers) if run.waivers else ()),
         *section("Why", (_why(reason, record) for reason in record.reasons)),
         *section("What would change it", [record.to_change]),
-        *section("Next step", [record.next_step]),
+        *section("Next step", [typed(record.next_step)]),
         Text(),
         _metric_table(record),
         Text(
@@ -141,18 +145,30 @@ def section(title: str, lines: Iterable[str]) -> list[RenderableType]:
 
 
 def _places(record: DecisionRecord, run: RunFacts) -> list[RenderableType]:
-    places = [
+    return places(
         ("Report", _path(run.report)),
         ("Decision", _path(run.decision)),
         ("MLflow run", run.mlflow_run),
         ("Again", run.command),
         ("Exit code", str(record.exit_code)),
-    ]
+    )
+
+
+def places(*rows: tuple[str, str | None]) -> list[RenderableType]:
+    """Where things are and how to make them again: a line for each that there is."""
     return [
-        Text.assemble((f"{name:<11}", "bold"), visible(value), no_wrap=True, overflow="ignore")
-        for name, value in places
+        Text.assemble((f"{name:<11}", "bold"), visible(typed(value)), no_wrap=True, overflow="ignore")
+        for name, value in rows
         if value
     ]
+
+
+def typed(text: str) -> str:
+    """``text`` with the commands in it as they can be typed here: the program is seldom on the PATH."""
+    program = Path(sys.executable).with_name(PROGRAM)
+    if shutil.which(PROGRAM) or not program.exists():
+        return text
+    return re.sub(rf"(^|`){PROGRAM} ", lambda found: f"{found[1]}{_path(program)} ", text)
 
 
 def _path(path: Path | None) -> str | None:

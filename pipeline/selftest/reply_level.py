@@ -58,7 +58,7 @@ def judge(
     """The decision record on kept replays, through the stages evaluate and decide."""
 
     def outcomes(replay: StageOutput) -> Path:
-        return evaluate.run(store, golden, replay.path, replay.key, STAGE, Silent()).path / evaluate.OUTCOMES
+        return evaluate.run(store, golden, replay.path, STAGE, Silent()).path / evaluate.OUTCOMES
 
     others = {f"repeat {number}": replay for number, replay in enumerate(repeats, 1)} | {"candidate": candidate}
     conditions = {side: Conditions.of(replay.path) for side, replay in others.items()}

@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
 
 from pipeline.digests import digest_of
 from pipeline.errors import ServerError, UsageError
+from pipeline.secrets import find_secret
 from pipeline.serving.clients import certificates
-from pipeline.serving.replay import body_of, is_local, message_of
+from pipeline.serving.replay import RETRY_STATUS, body_of, is_local, message_of
 
 OPTIONAL = ("return_token_ids", "tool_choice", "seed")
 """Fields that may be left out, in the order in which they are: token ids only serve to compare prompts, ``auto`` is the
@@ -29,7 +33,13 @@ default of ``tool_choice`` where there are tools, and a seed does nothing at tem
 KEY = "QUANT_GATE_{side}_KEY"
 """Environment variable that holds a side's key."""
 COMMON_KEY = "OPENAI_API_KEY"
-TIMEOUT_S = 300.0
+TIMEOUT_S, CONNECT_S, HASTY_S = 300.0, 10.0, 5.0
+"""For an answer, for a connection, and for either where nobody wants to wait."""
+LATER = RETRY_STATUS | {502, 503, 504}
+"""What a server or one before it answers that is busy or starting."""
+TRIES, PAUSE_S = 4, 1.0
+"""How often a fixed prompt is sent, and the pause before the second try; the n-th takes n times as long."""
+EXAMPLE = "Give one such as http://127.0.0.1:8000/v1."
 PROBES = (
     "Name the capital of France in one word.",
     "Count from one to ten in words.",
@@ -90,16 +100,19 @@ class Endpoint:
                 "Have it serve one model for as long as the comparison runs.",
             )
 
-    def demand_unchanged(self) -> None:
+    def demand_unchanged(self, *, patient: bool = True) -> None:
         """Ask the fixed prompts again.
 
+        :param patient: where there is no answer, ask a few times.
         :raises ServerError: the answers are others, or there are none.
         """
         try:
-            with _client(self.url, self.headers) as client:
-                fingerprint, named = _fingerprint(client, self.url, self.model)
+            with _client(self.url, self.headers, TIMEOUT_S if patient else HASTY_S) as client:
+                fingerprint, named = _fingerprint(client, self.url, self.model, TRIES if patient else 1)
         except httpx.HTTPError as error:
             raise ServerError(f"{self.url} no longer answers: {error!r}", "Is it still up?") from error
+        except UsageError as error:  # a key that was good until now is no fault of the input
+            raise ServerError(error.message, error.remedy) from error
         if (fingerprint, named) != (self.fingerprint, self.named):
             raise ServerError(
                 f"{self.url} answers the fixed prompts otherwise than before the replay",
@@ -108,22 +121,24 @@ class Endpoint:
 
 
 def base_url(url: str) -> str:
-    """``url`` without a trailing ``/v1``.
+    """``url`` without a trailing ``/v1`` or ``/v1/chat/completions``.
 
-    :raises UsageError: not an http(s) URL, or one that holds a name, a password, a query or a fragment.
+    :raises UsageError: not an http(s) URL, or one that holds a name, a password, a query, a fragment or a secret. One
+        that may hold a secret is not quoted.
     """
+    if held := "a user, a query or a fragment" if set(url) & set("@?#") else find_secret(urllib.parse.unquote(url)):
+        raise UsageError(
+            f"the URL of an endpoint holds {held}, which would be kept in records",
+            f"Give the bare URL; a key belongs into {KEY.format(side='BASELINE')} or {COMMON_KEY}.",
+        )
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise UsageError(f"{url!r} is no URL: {error}", "Give one such as http://127.0.0.1:8000/v1.") from error
+        raise UsageError(f"{url!r} is no URL: {error}", EXAMPLE) from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise UsageError(f"{url!r} is no http(s) URL", "Give one such as http://127.0.0.1:8000/v1.")
-    if parsed.userinfo or parsed.query or parsed.fragment:
-        raise UsageError(
-            f"the URL of {parsed.host} holds a user, a query or a fragment, which would be kept in records",
-            f"Give the bare URL; a key belongs into {KEY.format(side='BASELINE')} or {COMMON_KEY}.",
-        )
-    return str(parsed).rstrip("/").removesuffix("/v1").rstrip("/")
+        raise UsageError(f"{url!r} is no http(s) URL", EXAMPLE)
+    bare = str(parsed).rstrip("/").removesuffix("/chat/completions")
+    return bare.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def connect(url: str, side: str, request: Mapping[str, Any], model: str | None = None) -> Endpoint:
@@ -132,11 +147,11 @@ def connect(url: str, side: str, request: Mapping[str, Any], model: str | None =
     :param side: ``baseline`` or ``candidate``: whose key is taken from the environment.
     :param request: a chat-completions body such as those of the replay.
     :param model: the name of the model; None: the only one that it lists.
-    :raises UsageError: the URL is none, or the model is not to be told.
+    :raises UsageError: the URL or the key is none, or the model is not to be told.
     :raises ServerError: it does not answer, or refuses every form of the request.
     """
     base = base_url(url)
-    key = os.environ.get(KEY.format(side=side.upper())) or os.environ.get(COMMON_KEY)
+    key = _key(side)
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         with _client(base, headers) as client:
@@ -151,23 +166,56 @@ def connect(url: str, side: str, request: Mapping[str, Any], model: str | None =
     return Endpoint(base, name, dropped, told, fingerprint, named, headers)
 
 
-def _client(base: str, headers: Mapping[str, str]) -> httpx.Client:
+def _key(side: str) -> str:
+    """The key of a side; empty where there is none.
+
+    :raises UsageError: it is none that a header may hold. It is not quoted.
+    """
+    for variable in (KEY.format(side=side.upper()), COMMON_KEY):
+        if key := os.environ.get(variable, "").strip():
+            if not all("!" <= character <= "~" for character in key):
+                raise UsageError(
+                    f"{variable} holds characters that no key has: blanks, line breaks or letters beyond ASCII",
+                    "Copy the key again, and nothing else.",
+                )
+            return key
+    return ""
+
+
+def _refused(base: str, answer: httpx.Response) -> UsageError:
+    return UsageError(
+        f"{base} refuses the key (HTTP {answer.status_code})",
+        f"Set {KEY.format(side='BASELINE')}, {KEY.format(side='CANDIDATE')} or {COMMON_KEY} to one that may use it.",
+    )
+
+
+def _patiently(ask: Callable[[], httpx.Response], tries: int = TRIES) -> httpx.Response:
+    """Ask again where the answer is "later" or the connection breaks; a slow answer was waited for once."""
+    for attempt in range(1, tries):
+        with contextlib.suppress(httpx.NetworkError, httpx.RemoteProtocolError, httpx.ConnectTimeout):
+            if (answer := ask()).status_code not in LATER:
+                return answer
+        time.sleep(PAUSE_S * attempt)
+    return ask()
+
+
+def _client(base: str, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> httpx.Client:
     # A new connection for each request: a slow answer lets the server close one that the next would be sent on.
     limits = httpx.Limits(max_keepalive_connections=0)
     trust = not is_local(base)
     return httpx.Client(
         base_url=base,
         headers=headers,
-        timeout=TIMEOUT_S,
+        timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S)),
         limits=limits,
         trust_env=trust,
         verify=certificates(trust_env=trust),
     )
 
 
-def _fingerprint(client: httpx.Client, base: str, model: str) -> tuple[str, dict[str, str | None]]:
+def _fingerprint(client: httpx.Client, base: str, model: str, tries: int = TRIES) -> tuple[str, dict[str, str | None]]:
     """The digest of the answers to the fixed prompts, and what they all say gave them."""
-    answers, (named, *others) = zip(*(_answer(client, base, model, prompt) for prompt in PROBES), strict=True)
+    answers, (named, *others) = zip(*(_answer(client, base, model, prompt, tries) for prompt in PROBES), strict=True)
     if differing := [other for other in others if other != named]:
         raise ServerError(
             f"{base} lets several models answer for {model}: {named} and {differing[0]}", "Name one of them."
@@ -181,12 +229,11 @@ def _named(body: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The card of the model, and what the endpoint tells of itself."""
-    listing = client.get("/v1/models")
+    listing = client.get("/v1/models")  # at once: a wrong address is the user's to mend
+    if listing.status_code in LATER:
+        listing = _patiently(lambda: client.get("/v1/models"))
     if listing.status_code in (401, 403):
-        raise UsageError(
-            f"{base} refuses the key (HTTP {listing.status_code})",
-            f"Set {KEY.format(side='BASELINE')}, {KEY.format(side='CANDIDATE')} or {COMMON_KEY}.",
-        )
+        raise _refused(base, listing)
     try:
         cards = {str(card["id"]): dict(card) for card in body_of(listing.raise_for_status())["data"]}
     except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
@@ -199,6 +246,11 @@ def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str,
         raise UsageError(
             f"{base} serves {len(cards)} models: {', '.join(sorted(cards)[:10]) or 'none'}",
             "Name the one that is meant as `model` in the --declared file.",
+        )
+    if model is not None and cards and model not in cards and not model.startswith("/"):
+        raise UsageError(  # transformers' server lists its cache, and serves any directory as well
+            f"{base} does not list the declared model {model!r}, but {', '.join(sorted(cards)[:10])}",
+            "Correct `model` in the --declared file: some servers answer for any name.",
         )
     card = cards.get(model, {"id": model}) if model is not None else next(iter(cards.values()))
     told: dict[str, Any] = {name: card[name] for name in _TOLD if card.get(name) is not None}
@@ -216,28 +268,31 @@ def _dialect(client: httpx.Client, base: str, body: dict[str, Any]) -> tuple[str
     refusal = ""
     for count in range(len(OPTIONAL) + 1):
         dropped = OPTIONAL[:count]
-        answer = client.post(
-            "/v1/chat/completions", json={name: value for name, value in body.items() if name not in dropped}
-        )
+        sent = {name: value for name, value in body.items() if name not in dropped}
+        answer = _patiently(partial(client.post, "/v1/chat/completions", json=sent))
         if answer.is_success:
             return dropped
+        if answer.status_code in (401, 403):
+            raise _refused(base, answer)
         refusal = f"HTTP {answer.status_code}: {message_of(answer)}"
-        if answer.status_code >= 500 and count == len(OPTIONAL):
-            break
+        if answer.status_code in LATER:
+            raise ServerError(f"{base} takes no golden turn now; the last answer: {refusal}", "Try again later.")
     raise ServerError(
         f"{base} refuses a golden turn in every form; the last answer: {refusal}",
         "It must take chat completions with tools; see its own log.",
     )
 
 
-def _answer(client: httpx.Client, base: str, model: str, prompt: str) -> tuple[str, dict[str, str | None]]:
+def _answer(client: httpx.Client, base: str, model: str, prompt: str, tries: int) -> tuple[str, dict[str, str | None]]:
     body = {
         "model": model,
         "messages": [{"role": "user", "content": prompt}],
         "temperature": 0,
         "max_tokens": PROBE_TOKENS,
     }
-    answer = client.post("/v1/chat/completions", json=body)
+    answer = _patiently(lambda: client.post("/v1/chat/completions", json=body), tries)
+    if answer.status_code in (401, 403):
+        raise _refused(base, answer)
     if not answer.is_success:
         raise ServerError(
             f"{base} does not answer a plain prompt: HTTP {answer.status_code}: {message_of(answer)}",

@@ -9,7 +9,8 @@ Whose fault a missing answer is decides what happens:
   (:func:`_tolerated`), or not one answered turn, is a fault of the set-up: :class:`ReplayError`.
 * The server is dead: raised at once. What was answered is kept.
 
-A record with an error is sent again by the next try; one with a reply only when its request has changed.
+A record with an error is sent again by the next try; one with a reply only when its request has changed. A replay that
+is whole but for turns without an answer (:func:`lacks_answers`) is gone on with by the next run.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ RETRY_STATUS = frozenset({408, 425, 429})
 """Client errors that say "later", not "no"."""
 PAUSE_S = 1.0
 """Seconds before a failed request is sent again, times the number of tries so far."""
+REFUSED = "refused: "
+"""Begins the error of a request that the server will refuse again."""
 NESTED = 64
 """Levels of an answer's JSON: deeper than any, and far from what Python can walk through."""
 WATCH_S = 0.5
@@ -135,6 +138,15 @@ def replay(
             "See the server's log beside the replies; check chat template, tool parser and max_model_len.",
         )
     return complete
+
+
+def lacks_answers(path: Path) -> bool:
+    """Whether another try might get an answer to some turn of these records: one that was not refused.
+
+    :raises RecordError: a line is not a record.
+    """
+    errors = (record.reply.error for record in read_records(path).values())
+    return any(error is not None and not error.startswith(REFUSED) for error in errors)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -286,7 +298,7 @@ class _Run:
         if response.status_code >= 500 or response.status_code in RETRY_STATUS:
             raise _NoAnswer(f"HTTP {response.status_code}: {response.text[:500]}")
         if response.status_code != 200:
-            raise _Refused(f"HTTP {response.status_code}: {message_of(response)}")
+            raise _Refused(f"{REFUSED}HTTP {response.status_code}: {message_of(response)}")
         try:
             body = body_of(response)
             read = _read_body(turn_id, body)

@@ -16,11 +16,13 @@ from pipeline.digests import canonical_json
 from pipeline.errors import UsageError
 from pipeline.settings import Recipe, ServingSettings
 
-WEIGHTS, FLAGS = "weights", "extra_args"
+WEIGHTS, FLAGS, DECLARED_FLAGS = "weights", "extra_args", "flags"
 OF_THE_CHECKPOINT = "of the checkpoint"
 _SHOWN = 60
 _OPERATIONAL = frozenset({"startup_timeout_s"})
 """Settings that nothing served depends on."""
+_ADDRESS = frozenset({"--host", "--port", "--served-model-name"})
+"""Flags that say where and under which name something is served."""
 IN_EFFECT = {
     "max_model_len": "max_seq_len",
     **dict.fromkeys(("--speculative-config", "-sc"), "speculative_config"),
@@ -41,6 +43,15 @@ def of_checkpoint(digest: str, checkpoint: Path, serving: ServingSettings) -> di
     if serving.kv_cache_dtype == "auto" and (scheme := _kv_scheme(checkpoint)):
         settings["kv_cache_dtype"] = scheme
     return {WEIGHTS: digest, **settings, FLAGS: _flags(serving.extra_args)}
+
+
+def declared_flags(words: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The flags that were declared of an endpoint, as one of its variables; nothing where none were.
+
+    They are held against other declared ones alone: what we serve has settings by name, and defaults of its own.
+    """
+    flags = {name: value for name, value in _flags(words).items() if name not in _ADDRESS}
+    return {DECLARED_FLAGS: flags} if words else {}
 
 
 def _flags(words: Sequence[str]) -> dict[str, str]:
@@ -74,10 +85,12 @@ def of_recipe(recipe: Recipe) -> dict[str, tuple[Any, Any]]:
 
 def changed(baseline: Mapping[str, Any], candidate: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Variables that are known of both sides and differ, with both values; each further flag is one of its own."""
-    both = [name for name in baseline if name in candidate and name != FLAGS]
+    both = [name for name in baseline if name in candidate and name not in (FLAGS, DECLARED_FLAGS)]
     changes = {name: (baseline[name], candidate[name]) for name in both if baseline[name] != candidate[name]}
-    if FLAGS in baseline and FLAGS in candidate:
-        before, after = baseline[FLAGS], candidate[FLAGS]
+    for kind in (FLAGS, DECLARED_FLAGS):
+        before, after = baseline.get(kind), candidate.get(kind)
+        if before is None or after is None:
+            continue
         for flag in sorted({*before, *after}):
             if before.get(flag) != after.get(flag):
                 changes[flag] = (_given(before, flag), _given(after, flag))

@@ -1,7 +1,8 @@
 """Signing a run off, and moving the champion: the only two ways to a release, and the rules that both keep.
 
 * Signed off is a run that verifies, weights included. ACCEPT is signed off as it is; REJECT and INCONCLUSIVE only with
-  a waiver, which leaves the verdict what it is; INVALID never, as nothing was compared.
+  a waiver, which leaves the verdict what it is; INVALID never, as nothing was compared. An ACCEPT by a policy for a
+  tour, or of a ladder that did not confirm it, is not (:mod:`pipeline.signoff.eligible`).
 * ``champion`` names only versions whose sign-off, as it lies in the registry, is signed by a trusted key and is one of
   an ACCEPT; so does ``rollback``. A waived version is called ``waived`` instead: who serves it, says so.
 
@@ -39,6 +40,7 @@ from pipeline.signoff.attestation import (
     verdict_statement,
 )
 from pipeline.signoff.checking import altered_weights, check, read_signoff, today
+from pipeline.signoff.eligible import demand_eligible
 from pipeline.signoff.keys import SigningKey
 from pipeline.signoff.weights import SIGNATURE_FILE, sign_weights
 from pipeline.stages import report
@@ -112,6 +114,8 @@ def sign_off(
     if kept.model != verification.run.get("model"):
         raise SignoffError(f"{directory / RUN_FILE} names the model {kept.model}, the evidence another", _AGAIN)
     decision = dict(verification.decision)
+    if waiver is None:
+        demand_eligible(directory, kept, decision["policy"])
     signoff = Signoff(
         run=directory.name,
         verdict=verification.verdict,

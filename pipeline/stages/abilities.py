@@ -27,6 +27,7 @@ from pipeline.evidence.record import metric_row
 from pipeline.evidence.samples import GeneralSide, Sample, read_general, unlike
 from pipeline.general.suite import PREFIX, Suite, demand_unseen, general_metrics, load_suite
 from pipeline.progress import Progress
+from pipeline.quantizers.calibration import readable
 from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.reporting.flips import clip
 from pipeline.serving.plan import EnginePlan
@@ -78,10 +79,10 @@ class Abilities:
     def demand_unseen(self, calibration: Path) -> None:
         """Refuse calibration text that holds items of the suite.
 
-        :raises GoldenSetError: names them.
+        :raises GoldenSetError: names them, or a line that cannot be read.
         """
         if self.wanted:
-            demand_unseen(self.suite, sorted(calibration.glob("*.jsonl")))
+            demand_unseen(self.suite, readable(calibration))
 
     def ask(
         self, side: str, serve: Callable[[], Server], checkpoint: Checkpoint, plan: EnginePlan, max_model_len: int

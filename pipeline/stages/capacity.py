@@ -39,7 +39,7 @@ def run(
     chosen = choose_cards(cards, hardware)
     known = [load_recipe(name) for name in recipes or DEFAULT_RECIPES]
     load = load_of(serving, cards_per_model or hardware.tensor_parallel_size, context)
-    folder = _on_this_machine(store, model)
+    folder = on_this_machine(store, model)
     return plan_memory(folder, model, known, chosen, hardware, load, traffic) if folder else None
 
 
@@ -53,7 +53,7 @@ def traffic_of(users: int | None, think_s: float, answer_s: float | None) -> Tra
     return None if users is None or answer_s is None else Traffic(users, think_s, answer_s)
 
 
-def _on_this_machine(store: Store, model: str) -> Path | None:
+def on_this_machine(store: Store, model: str) -> Path | None:
     """The directory of a model's config: a directory, a demo model that was built, or the hub's local cache."""
     if model in embedded.NAMES:
         found = store.find(resolve.STAGE, embedded.inputs(model, environments.env_digest("quantize")))

@@ -1,14 +1,18 @@
 """Stage ``replay`` for an endpoint that somebody else runs: its reply to every turn of a golden set.
 
 The output has the form of :mod:`pipeline.stages.serve_replay`'s, without a server's log. Kept replies are used again
-only where the endpoint is still known by the same identity, the fingerprint of its answers among it.
+only where the endpoint is still known by the same identity, the fingerprint of its answers among it, and the same was
+declared of it. Those of a replay that broke off are taken over only where the endpoint was asked after them, and was
+still the same.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pipeline.digests import digest_of
 from pipeline.errors import ReplayError, ServerError
@@ -18,8 +22,11 @@ from pipeline.serving.endpoint import Endpoint
 from pipeline.serving.records import write_records
 from pipeline.serving.replay import build_request, replay, request_digest
 from pipeline.settings import ReplaySettings, Sampling
-from pipeline.stages.serve_replay import ENGINE, REPLIES, STAGE, repeat_sampling, repeat_settings
+from pipeline.stages.serve_replay import ENGINE, REPLIES, STAGE, lacks, repeat_sampling, repeat_settings
 from pipeline.store import StageOutput, Store
+
+PROVED = "unchanged"
+"""Lies beside partial replies after which the endpoint still answered the fixed prompts as before."""
 
 
 def run(
@@ -27,6 +34,7 @@ def run(
     *,
     side: str,
     endpoint: Endpoint,
+    declared: Mapping[str, Any],
     golden: GoldenSet,
     sampling: Sampling,
     replay_settings: ReplaySettings,
@@ -37,6 +45,7 @@ def run(
     """Replay ``golden`` through ``endpoint``, and ``repeats`` times more in other orders, or reuse the kept replies.
 
     :param side: ``baseline`` or ``candidate``: neither is ever given the other's replies.
+    :param declared: what was said of it; said otherwise, it is another deployment, which is asked anew.
     :raises ServerError: the endpoint no longer answers, or no longer as it did when its fingerprint was taken.
     :raises ReplayError: too many turns got no answer.
     """
@@ -46,6 +55,7 @@ def run(
         inputs = {
             "side": side,
             "endpoint": endpoint.identity(),
+            "declared": dict(declared),
             "requests": digest_of({t.id: request_digest(build_request(t, drawn)) for t in golden.turns}),
             "sampling": drawn.model_dump(),
             "concurrency": settings.concurrency,
@@ -53,7 +63,7 @@ def run(
         }
         name = f"{label} {repeat + 1}" if repeat else label
         build = partial(_replay, endpoint, golden, drawn, settings, repeat, progress, name)
-        return store.make(STAGE, inputs, build, resumable=True)
+        return store.make(STAGE, inputs, build, resumable=True, unfinished=lacks)
 
     return tuple(replayed(repeat) for repeat in range(repeats + 1))
 
@@ -68,26 +78,35 @@ def _replay(
     label: str,
     directory: Path,
 ) -> None:
-    records = replay(
-        url=endpoint.url,
-        turns=golden.turns,
-        sampling=sampling,
-        settings=settings,
-        path=directory / REPLIES,
-        order_seed=repeat,
-        progress=progress,
-        label=label,
-        adapt=endpoint.adapt,
-        headers=endpoint.headers,
-        examine=endpoint.demand_named,
-    )
+    replies, proved, engine = directory / REPLIES, directory / PROVED, directory / ENGINE
+    if not (proved.is_file() or engine.is_file()):  # the second: a whole replay that lacks some answers
+        replies.unlink(missing_ok=True)  # which of them came from which model is not known
+    for mark in (proved, engine):
+        mark.unlink(missing_ok=True)
     try:
-        endpoint.demand_unchanged()
-    except ServerError:
-        (directory / REPLIES).unlink()  # which of them came from which model is not known
+        records = replay(
+            url=endpoint.url,
+            turns=golden.turns,
+            sampling=sampling,
+            settings=settings,
+            path=replies,
+            order_seed=repeat,
+            progress=progress,
+            label=label,
+            adapt=endpoint.adapt,
+            headers=endpoint.headers,
+            examine=endpoint.demand_named,
+        )
+    except BaseException as ending:
+        try:
+            endpoint.demand_unchanged(patient=isinstance(ending, Exception))  # who interrupts wants to be gone
+            proved.touch()
+        except ServerError as error:
+            progress.say(label, f"the replies so far are not taken over: {error.message}")
         raise
+    endpoint.demand_unchanged()
     if len(records) != len(golden.turns):
         raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
-    write_records(directory / REPLIES, records.values())
+    write_records(replies, records.values())
     told = {"endpoint": endpoint.identity()}
-    (directory / ENGINE).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    engine.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import evaluators
 from evaluators.turn import Outcome, Status
-from pipeline.digests import canonical_json
+from pipeline.digests import canonical_json, file_digest
 from pipeline.errors import RecordError
 from pipeline.progress import Progress
 from pipeline.serving.records import read_replies
@@ -31,27 +31,24 @@ REPLIES, OUTCOMES, SUMMARY = "replies.jsonl", "outcomes.jsonl", "outcomes_summar
 PROGRESS_EVERY = 50
 
 
-def inputs(golden: GoldenSet, replay_key: str) -> dict[str, Any]:
-    """What the outcomes depend on."""
-    return {"replay": replay_key, "golden": golden.digest, "evaluators": evaluators.source_digest()}
+def inputs(golden: GoldenSet, replies: Path) -> dict[str, Any]:
+    """What the outcomes depend on. Of the replay its replies: a later run may add answers that an earlier lacked."""
+    return {"replies": file_digest(replies), "golden": golden.digest, "evaluators": evaluators.source_digest()}
 
 
-def run(
-    store: Store, golden: GoldenSet, replay_dir: Path, replay_key: str, side: str, progress: Progress
-) -> StageOutput:
+def run(store: Store, golden: GoldenSet, replay_dir: Path, side: str, progress: Progress) -> StageOutput:
     """Score the replies in ``replay_dir`` against ``golden``, or reuse the kept outcomes.
 
-    :param replay_key: identity of the replay; two sides with the same replay share their outcomes.
     :param side: how progress names it, e.g. ``baseline``.
     :raises RecordError: no replies, an unreadable record, or one of a turn that the set does not hold.
     """
     label = f"{STAGE} {side}"
+    path = replay_dir / REPLIES
+    remedy = f"Remove {replay_dir} and run again."
+    if not path.is_file():
+        raise RecordError(f"{path}: no replies were kept", remedy)
 
     def build(directory: Path) -> None:
-        path = replay_dir / REPLIES
-        remedy = f"Remove {replay_dir} and run again."
-        if not path.is_file():
-            raise RecordError(f"{path}: no replies were kept", remedy)
         replies = read_replies(path)
         stray = sorted(replies.keys() - {turn.id for turn in golden.turns})
         if stray:
@@ -73,7 +70,7 @@ def run(
                 f"the first: {first.turn_id}, {first.metric}: {first.evidence[0]}",
             )
 
-    return store.make(STAGE, inputs(golden, replay_key), build)
+    return store.make(STAGE, inputs(golden, path), build)
 
 
 def summarise(outcomes: Iterable[Outcome]) -> dict[str, Any]:

@@ -78,10 +78,12 @@ def look(
     recipe: Recipe | None,
     template_override: str | None,
     progress: Progress,
+    weights: bool = True,
 ) -> tuple[Finding, ...]:
     """What is wrong with a candidate, whoever made it. Nothing is kept.
 
     :param recipe: hold it against what a recipe would quantize.
+    :param weights: hold its weights against the baseline's, see :func:`pipeline.inspection.inspect_artifact`.
     :raises ModelError: there is no such candidate.
     """
     fitted = fit_recipe(recipe, baseline) if recipe else None
@@ -96,6 +98,7 @@ def look(
         rounded=recipe is not None and recipe.method == "rtn" and recipe.smoothquant is None,
         template_override=template_override,
         progress=progress,
+        weights=weights,
     )
 
 

@@ -56,7 +56,7 @@ class Looks:
         :raises RecordError: an outcome file is unreadable or damaged.
         """
         part = self.parts[look - 1]
-        scored = evaluate.run(self.store, part, replay.path, replay.key, "candidate", self.progress)
+        scored = evaluate.run(self.store, part, replay.path, "candidate", self.progress)
         first, *repeats = map(read_outcomes, baseline)
         candidate = read_outcomes(scored.path / evaluate.OUTCOMES)
         turns, policy = self.golden.turns, self.policy

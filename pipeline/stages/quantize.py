@@ -9,17 +9,20 @@ from types import ModuleType
 
 from pipeline import environments
 from pipeline.digests import tree_digest
+from pipeline.errors import GateError, RecipeError
 from pipeline.general.suite import demand_unseen, load_suite
 from pipeline.golden import GoldenSet, contamination
 from pipeline.golden.source import open_source
+from pipeline.processor import cpu_flags
 from pipeline.progress import Progress
-from pipeline.quantizers import autoawq, calibration, candidate, llmcompressor
+from pipeline.quantizers import autoawq, calibration, candidate, hardware, llmcompressor
 from pipeline.quantizers.calibration import CalibrationText
-from pipeline.quantizers.checkpoint import Checkpoint, DigestCache, read_checkpoint
-from pipeline.quantizers.fit import fit_recipe
+from pipeline.quantizers.checkpoint import Checkpoint, DigestCache, read_checkpoint, tensors
+from pipeline.quantizers.fit import fit_recipe, fit_tensors
 from pipeline.quantizers.worker import source_digest
 from pipeline.settings import PROJECT_ROOT, Recipe
-from pipeline.store import StageOutput, Store
+from pipeline.stages.capacity import on_this_machine
+from pipeline.store import STAGE_FILE, StageOutput, Store
 
 STAGE = "quantize"
 FACTS = "facts.json"
@@ -91,6 +94,41 @@ def run(
     return kept, made
 
 
+def demand_servable(store: Store, model: str, recipe: Recipe, kv_cache_dtype: str) -> None:
+    """Refuse a recipe whose candidate this machine could not serve, before anything is made.
+
+    Where the model is on this machine and the recipe does not fit it either, that is said first: on a machine that
+    could serve the format it would be refused again.
+
+    :param kv_cache_dtype: what the serving settings say.
+    :raises RecipeError: says why.
+    """
+    try:
+        hardware.demand_servable(recipe, kv_cache_dtype, environments.compute_capability(), cpu_flags())
+    except RecipeError as error:
+        if misfit := _misfit(store, model, recipe):
+            raise RecipeError(f"{misfit.message}\nBesides, {error.message}", misfit.remedy) from error
+        raise
+
+
+def _misfit(store: Store, model: str, recipe: Recipe) -> RecipeError | None:
+    """Why the recipe does not fit a model whose headers are at hand; None: it does, or they are not."""
+    try:
+        if folder := on_this_machine(store, model):
+            fit_tensors(recipe, list(tensors(folder)))
+    except RecipeError as error:
+        return error
+    except (GateError, OSError):  # no model of ours, or half of one: resolving it says so
+        return None
+    return None
+
+
+def calibration_digest(output: StageOutput) -> dict[str, str]:
+    """The digest of the conversations that a candidate was calibrated on, by its name in the record; empty: none."""
+    digest = json.loads((output.path / STAGE_FILE).read_text(encoding="utf-8"))["inputs"].get("calibration")
+    return {"calibration": digest} if digest else {}
+
+
 def shipped_sets() -> list[Path]:
     """The golden sets of this project."""
     return sorted(folder.parent for folder in (PROJECT_ROOT / "golden_sets").glob("*/transcripts"))
@@ -114,6 +152,6 @@ def demand_no_leak(store: Store, text: CalibrationText, golden: GoldenSet, other
     def build(output: Path) -> None:
         calibration.demand_disjoint(text, golden, others)
         said = ({"messages": sample["messages"]} for sample in text.samples)
-        demand_unseen(general, (), zip(text.places, said, strict=True))
+        demand_unseen(general, zip(text.places, said, strict=True))
 
     store.make("leak check", inputs, build)

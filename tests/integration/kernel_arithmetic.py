@@ -15,6 +15,7 @@ from vllm.config import CompilationConfig, CompilationMode, VllmConfig, set_curr
 from vllm.model_executor.kernels import linear
 from vllm.model_executor.kernels.linear.mixed_precision.MPLinearKernel import MPLinearLayerConfig
 from vllm.model_executor.layers.quantization.utils import quant_utils
+from vllm.model_executor.layers.quantization.utils.w8a8_utils import requantize_with_max_scale
 from vllm.scalar_type import scalar_types
 
 E4M3 = torch.float8_e4m3fn
@@ -104,6 +105,18 @@ with set_current_vllm_config(eager):
         a, sa = quantized(x, per_token)
         close(got, a, sa, w, sw.expand(OUT, 1) if sw.dim() else sw.expand(OUT), bias, output=True)
         print(f"kernel: {name}")
+
+
+# Joined layers with a scale for each whole tensor get the largest of these, as by the engine's own loading code.
+parts, own = zip(quantized(torch.randn(8, INNER), False), quantized(torch.randn(4, INNER) * 0.3, False), strict=True)
+scale, joined = requantize_with_max_scale(torch.cat(parts), torch.stack(own), [8, 4])
+assert scale == own[0] > own[1]
+was = torch.cat([part.double() * each.double() for part, each in zip(parts, own, strict=True)])
+assert torch.equal(joined[:8].view(torch.uint8), parts[0].view(torch.uint8))  # at its own scale nothing moves
+step = torch.maximum(was.abs() * 2.0**-4, scale.double() * 2.0**-10)  # half a step: 3 bits of mantissa, least 2**-9
+assert ((joined.double() * scale.double() - was).abs() <= step * (1 + 1e-6)).all()
+assert (joined[8:].view(torch.uint8) != parts[1].view(torch.uint8)).any()
+print("joined layers: requantized by the largest scale")
 
 
 def packed(values: torch.Tensor) -> torch.Tensor:

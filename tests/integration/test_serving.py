@@ -60,6 +60,7 @@ def test_reference_kernels_compute_fp8_and_int4(engine_plan: EnginePlan) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert "kernel: per token, per channel" in done.stdout
+    assert "joined layers: requantized by the largest scale" in done.stdout
     assert "INT4 kernel: zero_points=True out_first=False" in done.stdout
     assert done.stdout.endswith("all checked\n")
 

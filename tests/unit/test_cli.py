@@ -18,7 +18,9 @@ import typer.main
 from gate_fakes import DEAD_SERVER, write_golden, write_policy
 
 from pipeline import cli
+from pipeline.comparing import commands as comparing_commands
 from pipeline.errors import EnvironmentMissing
+from pipeline.golden import commands as golden_commands
 from pipeline.settings import CONFIGS, PROJECT_ROOT
 
 SCREEN_LINES = 24
@@ -283,7 +285,28 @@ def test_what_the_system_refuses_is_one_line_and_a_broken_run(
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("words", [["run"], ["compare"], ["ladder"], ["golden", "check"]])
+def test_no_command_is_ended_by_a_library(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        sys.exit(0)
+
+    monkeypatch.setattr(cli, "run", end)
+    monkeypatch.setattr(cli, "climb", end)
+    monkeypatch.setattr(comparing_commands, "compare", end)
+    monkeypatch.setattr(golden_commands, "survey", end)
+    monkeypatch.setattr(sys, "argv", ["quant-gate", *words])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 30
+    assert "something ended the program before there was a result (exit 0)" in capsys.readouterr().err
+
+
 def test_closed_standard_streams_are_not_taken_by_pipes_to_children() -> None:
-    code = "import os; from pipeline import cli; os.close(0); cli._open_standard_streams(); print(min(os.pipe()))"
+    code = (
+        "import os; from pipeline import program; os.close(0); program.open_standard_streams(); print(min(os.pipe()))"
+    )
     told = subprocess.run([sys.executable, "-c", code], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True)
     assert int(told.stdout) > 2

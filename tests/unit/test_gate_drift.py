@@ -23,7 +23,7 @@ from pipeline.runner import RunResult, run
 from pipeline.serving import logprobs
 from pipeline.serving.logprobs import TurnLogprobs
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import drift_metrics, drift_table
+from pipeline.tracking import StageRun, drift_metrics, drift_table
 
 
 @dataclass
@@ -135,6 +135,9 @@ def test_a_comparison_of_checkpoints_draws_the_same_line(
     monkeypatch.setattr(sides, "_checkpoint", lambda model, *_: builds[model])
     monkeypatch.setattr(sides, "make_plan", engines.machine.plan)
     monkeypatch.setattr(comparing.inspect, "look", lambda *_, **__: ())
+    logged: dict[str, Any] = {}
+    monkeypatch.setattr(StageRun, "metrics", lambda _, metrics: logged.update(metrics))
+    monkeypatch.setattr(StageRun, "table", lambda _, name, columns: logged.update({name: sorted(columns["turn_id"])}))
     gated = request_of(tmp_path)
     request = comparing.CompareRequest(
         baseline="baseline", candidate="candidate", golden=gated.golden, policy=gated.policy
@@ -143,6 +146,8 @@ def test_a_comparison_of_checkpoints_draws_the_same_line(
     assert (decision["verdict"], decision["reasons"][0]["code"]) == (verdict, first)
     assert decision["drift"]["compared"] == 6
     assert engines.asked["candidate"] == engines.asked["baseline"]
+    assert logged.pop("drift_turns.json") == sorted(engines.asked["baseline"])
+    assert logged == pytest.approx(drift_metrics(decision["drift"]), abs=1e-4)
 
 
 def test_a_set_without_golden_replies_is_not_read(engines: Engines, tmp_path: Path) -> None:

@@ -166,6 +166,14 @@ def test_calibration_text_that_holds_an_item_is_refused_first(asked: Asked, tmp_
     assert asked.machine.done == []
 
 
+def test_calibration_text_that_cannot_be_read_is_no_fault_of_the_suite(asked: Asked, tmp_path: Path) -> None:
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "log.jsonl").write_text("no json\n")
+    with pytest.raises(GoldenSetError, match=r"^calibration text:\n.*log\.jsonl:1: .*not JSON") as raised:
+        run_gate(request_of(tmp_path, calibration=str(tmp_path / "text")), tmp_path)
+    assert raised.value.remedy == "Mend the lines named, then run again."
+
+
 def test_an_unknown_task_is_a_fault_of_the_settings(asked: Asked, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="poetry"):
         run_gate(request_of(tmp_path, "{poetry: {margin: 0.1}}"), tmp_path)

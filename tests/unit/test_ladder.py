@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 from collections.abc import Callable, Iterator
@@ -17,7 +18,15 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.digests import digest_of
-from pipeline.errors import GoldenSetError, QuantizeError, RecipeError, ServerError, SettingsError, Verdict
+from pipeline.errors import (
+    GoldenSetError,
+    QuantizeError,
+    RecipeError,
+    ServerError,
+    SettingsError,
+    UsageError,
+    Verdict,
+)
 from pipeline.ladder import LadderResult, climb, default_ladder, steps
 from pipeline.ladder.steps import error_bound
 from pipeline.progress import Silent
@@ -34,7 +43,9 @@ from pipeline.settings import (
     load_recipe,
     load_settings,
 )
+from pipeline.stages import quantize
 from pipeline.store import StageOutput, Store
+from pipeline.tracking import Tracker
 
 # With 90 turns in 30 scenarios and a margin of 10 points, as in the tests of the runner.
 UNDECIDED: Answer = lambda number: number not in range(0, 27, 3)  # noqa: E731 - a table of answers
@@ -100,13 +111,18 @@ def climbing(golden: str, store: Store, tmp_path: Path, monkeypatch: pytest.Monk
     text = policy.read_text(encoding="utf-8")
 
     def climb_(
-        machine: FakeLadder, *recipes: str, everything: bool = False, confirm: str = "null", margin: float = 0.1
+        machine: FakeLadder,
+        *recipes: str,
+        everything: bool = False,
+        confirm: str = "null",
+        margin: float = 0.1,
+        combined: bool = False,
     ) -> LadderResult:
         machine.install(monkeypatch)
         policy.write_text(text.replace("margin: 0.1", f"margin: {margin}"), encoding="utf-8")
         file = tmp_path / "ladder.yaml"
         file.write_text(f"candidates: [{', '.join(recipes)}]\nconfirm: {confirm}\n", encoding="utf-8")
-        request = Request(model="some/model", golden=golden, policy=policy)
+        request = Request(model="some/model", golden=golden, policy=policy, combined=combined)
         return climb(request, file, store, Silent(), measure_all=everything)
 
     return climb_
@@ -227,6 +243,53 @@ def test_a_baseline_that_cannot_be_measured_ends_the_ladder(climbing: Climb, sto
         climbing(machine, "fp8-dynamic", "int4-awq", "int4-gptq")
     assert "int4-awq" not in machine.made
     assert not (store.root / "runs").exists()
+
+
+def test_serving_that_no_candidate_could_have_ends_the_ladder_before_any_is_made(
+    climbing: Climb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = FakeLadder()
+
+    def fail() -> None:
+        raise SettingsError("tensor_parallel_size is 2, but this machine serves on its CPU", "Set it to 1.")
+
+    machine.hooks["plan"] = fail
+    monkeypatch.setattr(Tracker, "start", lambda *_: pytest.fail("a run was begun"))
+    with pytest.raises(SettingsError, match="tensor_parallel_size is 2"):
+        climbing(machine, "fp8-dynamic", "int4-awq")
+    assert machine.made == []
+
+
+def test_an_engine_too_old_for_the_first_recipe_is_that_candidates_fault(
+    climbing: Climb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BYTES, "own", 500)
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "description: for an engine to come\nmethod: rtn\nscheme: FP8_DYNAMIC\n"
+        "hardware: {compute_capability: 8.9, engine: 99.0.0}\n"
+    )
+    record = climbing(FakeLadder(), str(own), "fp8-dynamic").record
+    assert states(record) == {"own": "failed", "fp8-dynamic": "ACCEPT"}
+    assert "served from 99.0.0 on" in record.candidates[0].note
+
+
+def test_weights_and_cache_at_once_need_a_word(climbing: Climb, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "cpu_flags", lambda: frozenset({"avx512f"}))  # a processor that could serve it
+    monkeypatch.setitem(BYTES, "fp8-dynamic+fp8-kv", 500)
+    machine = FakeLadder()
+    machine.hooks["resolve"] = lambda: pytest.fail("work was done")
+    with pytest.raises(UsageError, match=r"ladder\.yaml: fp8-dynamic\+fp8-kv: .* differ in 2 variables at once"):
+        climbing(machine, "fp8-dynamic", "fp8-dynamic+fp8-kv")
+    machine.hooks.clear()
+    record = climbing(machine, "fp8-dynamic", "fp8-dynamic+fp8-kv", combined=True).record
+    assert (record.chosen, "--combined" in record.command) == ("fp8-dynamic+fp8-kv", True)
+    conditions = {}
+    for judged in record.judgements:
+        decision = json.loads((store.root / "runs" / judged.run / "decision.json").read_text(encoding="utf-8"))
+        conditions[decision["candidate"]["recipe"]["name"]] = decision["conditions"]
+    assert conditions["fp8-dynamic"] == []
+    assert "no single one of them being judged" in conditions["fp8-dynamic+fp8-kv"][0]
 
 
 @pytest.mark.parametrize("everything", [False, True])
@@ -460,15 +523,18 @@ def test_the_command_shows_the_table_and_ends_with_the_ladders_code(
     done = end(FakeLadder(**answers))
     assert done.code == code
     assert done.out.startswith({0: "ACCEPT", 10: "REJECT", 20: "INCONCLUSIVE"}[code])
-    assert max(len(line) for line in done.out.splitlines() if not line.startswith(("Page", "Again"))) <= 80
+    assert max(len(line) for line in done.out.splitlines() if not line.startswith(("Page", "Sign", "Again"))) <= 80
     for recipe in ("fp8-dynamic", "int4-awq"):
         assert recipe in done.out
     again = next(line for line in done.out.splitlines() if line.startswith("Again"))
-    assert shlex.split(again)[1:] == done.line
+    program, *words = shlex.split(again)[1:]
+    assert [Path(program).name, *words] == done.line
+    assert (re.search(r"^Sign off +make signoff RUN=\S+int4-awq ", done.out, re.MULTILINE) is not None) == (code == 0)
     assert "replay" in done.err and "replay" not in done.out
 
 
-def test_load_is_put_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["load", "combined"])
+def test_load_and_two_changes_are_for_those_who_ask(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Request] = []
 
     def stop(request: Request, *rest: object, **named: object) -> None:
@@ -476,9 +542,18 @@ def test_load_is_put_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
         raise SettingsError("seen", "")
 
     monkeypatch.setattr(cli, "climb", stop)
-    for words in (["ladder", "demo", "--load"], ["ladder", "demo"]):
+    monkeypatch.setattr(cli, "diagnose", stop)
+    monkeypatch.setattr(cli, "Gate", stop)
+    commands = [
+        ["ladder", "demo"],
+        ["diagnose", "--model", "demo"],
+        *([["decide"], ["report"]] * (option == "combined")),
+    ]
+    for words in commands:
+        CliRunner().invoke(cli.app, [*words, f"--{option}"])
         CliRunner().invoke(cli.app, words)
-    assert [(request.load, "--load" in request.command) for request in given] == [(True, True), (False, False)]
+    asked = [(getattr(request, option), f"--{option}" in request.command) for request in given]
+    assert asked == [(True, True), (False, False)] * len(commands)
 
 
 def test_markdown_is_the_table_and_nothing_else(end: End) -> None:

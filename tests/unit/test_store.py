@@ -168,6 +168,28 @@ def test_a_resumable_build_finds_its_work_again(store: Store) -> None:
     assert sorted(path.name for path in made.path.iterdir()) == ["part", STAGE_FILE]
 
 
+def test_an_unfinished_output_is_gone_on_with(store: Store) -> None:
+    def unfinished(path: Path) -> bool:
+        return (path / "result").read_text(encoding="utf-8") == "42"
+
+    def finish(directory: Path) -> None:
+        (directory / "result").write_text((directory / "result").read_text(encoding="utf-8") + "!", encoding="utf-8")
+
+    made = store.make("evaluate", INPUTS, write, resumable=True, unfinished=unfinished)
+    assert not made.reused  # not asked of what was just made
+    with pytest.raises(RuntimeError):
+        store.make("evaluate", INPUTS, _fail, resumable=True, unfinished=unfinished)
+    assert left_over(store) == [f"{made.key}.work"]  # nothing lost, nothing taken for whole
+    whole = store.make("evaluate", INPUTS, finish, resumable=True, unfinished=unfinished)
+    assert (whole.reused, (whole.path / "result").read_text(encoding="utf-8")) == (False, "42!")
+    assert store.make("evaluate", INPUTS, refuse, resumable=True, unfinished=unfinished).reused
+    assert left_over(store) == [made.key]
+
+
+def _fail(directory: Path) -> None:
+    raise RuntimeError
+
+
 def test_a_build_starts_from_nothing_whatever_lies_there(store: Store) -> None:
     work = store.path_of("evaluate", INPUTS).with_suffix(".work")
     work.mkdir(parents=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline import cli
 from pipeline.bundle.layout import Difference
 from pipeline.errors import RecordError
 from pipeline.golden.complaints import Complaint
+from pipeline.program import complain
 
 CLEARS = "\x1b[2J"
 SHOWN = "\u27e8U+001B\u27e9[2J"
@@ -19,6 +19,6 @@ def test_differences_and_complaints_show_control_characters() -> None:
 
 
 def test_errors_show_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli._complain(RecordError(f"a{CLEARS}", f"remove a{CLEARS}")) == 30
+    assert complain(RecordError(f"a{CLEARS}", f"remove a{CLEARS}")) == 30
     told = capsys.readouterr().err
     assert f"error: a{SHOWN}" in told and f"remedy: remove a{SHOWN}" in told

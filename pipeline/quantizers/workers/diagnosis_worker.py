@@ -38,7 +38,7 @@ def answers(job: dict[str, Any]) -> dict[str, Answer]:
     """Prompts and answers as token ids, by turn; an answer is cut to ``positions`` tokens."""
     tokenizer = AutoTokenizer.from_pretrained(job["checkpoint"])
     found = {}
-    for line in Path(job["turns"]).read_text(encoding="utf-8").splitlines():
+    for line in Path(job["turns"]).read_text(encoding="utf-8").rstrip("\n").split("\n"):  # others may stand in texts
         turn = json.loads(line)
         rendered = partial(
             tokenizer.apply_chat_template,

@@ -1,8 +1,9 @@
 """How a worker script talks to the control process, see ``pipeline/quantizers/worker.py``.
 
 The job is a JSON file named by the first argument. Reports are JSON lines on standard output:
-``{"say": text}``, ``{"done": n, "total": m}`` and at the end ``{"result": {...}}``. Whatever the
-libraries print goes to standard error, which the control process keeps as the worker's log.
+``{"say": text}``, ``{"done": n, "total": m}`` and at the end ``{"result": {...}}``, or
+``{"refused": text, "remedy": text}`` where the user's input cannot be used. Whatever the libraries print
+goes to standard error, which the control process keeps as the worker's log.
 """
 
 from __future__ import annotations
@@ -46,12 +47,19 @@ def advance(done: int, total: int) -> None:
     _report({"done": done, "total": total})
 
 
-def finish(result: dict[str, Any]) -> NoReturn:
-    """Report the result and end: the control process takes a worker without one for failed.
+def refuse(text: str, remedy: str) -> NoReturn:
+    """Report that the user's input cannot be used, and end."""
+    _end({"refused": text, "remedy": remedy})
 
-    The interpreter is not wound down: with these libraries that takes seconds and does nothing.
-    """
-    _report({"result": result})
+
+def finish(result: dict[str, Any]) -> NoReturn:
+    """Report the result and end: the control process takes a worker without one for failed."""
+    _end({"result": result})
+
+
+def _end(record: dict[str, Any]) -> NoReturn:
+    """The interpreter is not wound down: with these libraries that takes seconds and does nothing."""
+    _report(record)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

@@ -13,7 +13,7 @@ from pipeline.reporting import words
 from pipeline.reporting.diagnosis import phrases
 from pipeline.reporting.diagnosis.facts import DiagnosisRecord
 from pipeline.reporting.markdown import escape
-from pipeline.reporting.terminal import STYLES, section
+from pipeline.reporting.terminal import STYLES, places, section
 from pipeline.visible import visible
 
 Rows = list[list[str]]
@@ -89,18 +89,13 @@ def diagnosis_view(
         *section("To bear in mind", [*phrases.notes(record), *notes]),
         Text(),
     ]
-    places = [
+    parts += places(
         ("Recipe", str(directory / record.proposal.file) if record.proposal else None),
         ("Page", str(page)),
         ("MLflow run", mlflow_run),
         ("Again", record.command),
         ("Exit code", str(record.tried.exit_code if record.tried else record.exit_code)),
-    ]
-    parts += [
-        Text.assemble((f"{name:<11}", "bold"), visible(value), no_wrap=True, overflow="ignore")
-        for name, value in places
-        if value
-    ]
+    )
     return Group(*parts)
 
 

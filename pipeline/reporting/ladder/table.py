@@ -13,7 +13,7 @@ from pipeline.reporting.ladder import phrases
 from pipeline.reporting.ladder.facts import Against, Candidate, Judgement, LadderRecord
 from pipeline.reporting.ladder.pareto import text_plot
 from pipeline.reporting.markdown import escape
-from pipeline.reporting.terminal import STYLES, section
+from pipeline.reporting.terminal import STYLES, places, section, typed
 from pipeline.visible import visible
 
 BASELINE = "BF16"
@@ -40,16 +40,23 @@ def ladder_view(record: LadderRecord, page: Path, mlflow_run: str | None, notes:
         *_cost(record),
         *_plots(record),
         *section("To bear in mind", [*phrases.notes(record), *notes]),
-        *section("Next step", [phrases.next_step(record)]),
+        *section("Next step", [typed(phrases.next_step(record))]),
         Text(),
     ]
-    places = [("Page", str(page)), ("MLflow run", mlflow_run), ("Again", record.command)]
-    parts += [
-        Text.assemble((f"{name:<11}", "bold"), visible(value), no_wrap=True, overflow="ignore")
-        for name, value in [*places, ("Exit code", str(record.exit_code))]
-        if value
-    ]
+    parts += places(
+        ("Page", str(page)),
+        ("MLflow run", mlflow_run),
+        ("Sign off", _signing(record)),
+        ("Again", record.command),
+        ("Exit code", str(record.exit_code)),
+    )
     return Group(*parts)
+
+
+def _signing(record: LadderRecord) -> str | None:
+    """The command that signs the chosen candidate's run off; ``latest`` is the ladder itself."""
+    runs = [each.judgement.run for each in record.candidates if each.recipe == record.chosen and each.judgement]
+    return f'make signoff RUN={runs[0]} BY="..." NOTE="..."' if runs else None
 
 
 def _plots(record: LadderRecord) -> list[RenderableType]:

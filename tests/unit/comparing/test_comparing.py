@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from pipeline.progress import Silent
 from pipeline.signoff import commands
 from pipeline.signoff.keys import KEYS, new_keys
 from pipeline.store import Store
+from pipeline.tracking.store import open_client
 
 DECLARED = """\
 baseline: {weights: org/model@abc, weight_bytes: 1000, engine: vLLM 0.32}
@@ -47,11 +50,21 @@ def test_equal_answers_are_accepted_on_declared_terms(
     assert "the candidate's weights and flags, which the endpoint" in conditions
     assert "weight_bytes 400" in conditions and "Only its answers are measured" in conditions
     assert "the endpoints do not tell their tokens" in conditions
+    assert "that throughput_at_slo, ttft_p95, itl_p95 are no worse" in conditions
     (weights,) = result.decision["resources"]
     assert (weights["name"], weights["declared"], weights["state"]) == ("weight_bytes", True, "better")
     page = (result.directory / "report.html").read_text(encoding="utf-8")
     assert "The verdict is conditional on" in page and "org/model-int4@def" in page
     assert "conditional on" in (result.directory / "summary.md").read_text(encoding="utf-8")
+
+
+def test_speed_that_the_policy_does_not_count_is_no_condition(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    with golden["policy"].open("a", encoding="utf-8") as policy:
+        policy.write("benefit: {throughput_at_slo: null, ttft_p95: null}\n")
+    conditions = "\n".join(run(golden, tmp_path, endpoint(), endpoint()).decision["conditions"])
+    assert "that itl_p95 are no worse" in conditions and "ttft_p95" not in conditions
 
 
 def test_a_comparison_keeps_no_evidence_to_be_verified_or_signed(
@@ -122,6 +135,41 @@ def test_two_changes_at_once_need_a_word(
     assert any("no single one of them being judged" in line for line in result.decision["conditions"])
 
 
+def test_declared_flags_that_differ_are_a_change(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    sides = endpoint(), endpoint()
+    text = DECLARED.replace("vLLM 0.32}", 'vLLM 0.32, flags: [--port, "8001", --max-num-seqs=8]}', 1)
+    with pytest.raises(UsageError, match=r"2 variables at once: weights: .*; --max-num-seqs: 8 -> not set"):
+        run(golden, tmp_path, *sides, text=text)
+    assert run(golden, tmp_path, *sides, text=text, combined=True).decision["verdict"] == "ACCEPT"
+
+
+@pytest.mark.parametrize("field", ["weights", "engine", "model"])
+def test_a_secret_in_a_declaration_is_refused_before_anything_is_sent(
+    field: str, golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    sides = endpoint(), endpoint()
+    text = f"candidate: {{{field}: 's3://ada:planted-password@bucket/model'}}\n"
+    with pytest.raises(SettingsError, match=f"candidate.{field}: .*a password in a URL") as refused:
+        run(golden, tmp_path, *sides, text=text)
+    assert "planted" not in refused.value.message and sides[0].requests == sides[1].requests == []
+
+
+def test_the_dialect_is_learnt_from_a_turn_with_tools(
+    golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
+) -> None:
+    path = Path(golden["golden"]) / "transcripts" / "orders.jsonl"
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    plain = json.loads(first)
+    del plain["tools"]
+    plain["messages"][-1]["expect"] = {"behaviour": "answer", "say": [["order"]]}
+    path.write_text("\n".join([json.dumps(plain), *others]) + "\n", encoding="utf-8")
+    strict = endpoint(refuses=("tool_choice",))
+    assert run(golden, tmp_path, endpoint(), strict).decision["verdict"] == "ACCEPT"
+    assert strict.requests[0]["tools"] and "tool_choice" not in strict.requests[0]
+
+
 def test_prompts_of_other_lengths_are_a_condition(
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
@@ -162,7 +210,7 @@ def test_an_endpoint_is_not_compared_with_itself(
 def test_two_models_of_one_endpoint_are_both_asked(
     golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
-    server = endpoint()
+    server = endpoint(models=b'{"data": [{"id": "one"}, {"id": "two"}]}')
     text = DECLARED.replace("{weights", "{model: one, weights", 1).replace(
         "candidate: {", "candidate: {model: two, ", 1
     )
@@ -232,6 +280,26 @@ def test_a_key_reaches_the_endpoint_and_no_file(
     run(golden, tmp_path, endpoint(key="sk-very-secret"), endpoint(key="sk-very-secret"))
     files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
     assert files and not [path for path in files if b"very-secret" in path.read_bytes()]
+
+
+def test_mlflow_gets_the_golden_set_and_every_file_that_the_description_links(
+    golden: dict[str, Any],
+    tmp_path: Path,
+    endpoint: Callable[..., FakeServer],
+    mlflow_store: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_store)
+    result = run(golden, tmp_path, endpoint(), endpoint(lambda order: int(order[2:]) % 3 == 0))
+    assert result.facts.notes == ()
+    client = open_client(mlflow_store)
+    kept = client.get_run(result.facts.mlflow_run)
+    (dataset,) = kept.inputs.dataset_inputs
+    assert json.loads(dataset.dataset.profile)["turns"] == 45
+    files = {file.path for file in client.list_artifacts(kept.info.run_id)}
+    links = re.findall(r"/artifacts/([\w.]+)\)", kept.data.tags["mlflow.note.content"])
+    assert sorted(links) == ["report.html", "review.md"] and set(links) <= files
+    assert "flips.json" in files
 
 
 def test_a_typing_error_in_the_declaration_names_its_line(

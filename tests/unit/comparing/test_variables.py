@@ -75,6 +75,18 @@ def test_another_template_is_refused_at_once() -> None:
             variables.demand_one(changes, combined)
 
 
+def test_declared_flags_are_variables_and_addresses_are_none() -> None:
+    one = variables.declared_flags(["--port", "8000", "--max-num-seqs=8"])
+    other = variables.declared_flags(["--max-num-seqs", "16", "--port", "8001", "--enforce-eager"])
+    assert variables.changed(one, other) == {
+        "--enforce-eager": ("not set", "set"),
+        "--max-num-seqs": ("8", "16"),
+    }
+    assert variables.declared_flags([]) == {}
+    assert variables.changed(one, {}) == {}  # unknown of one side
+    assert "--max-num-seqs" not in variables.changed(one, side())  # of a checkpoint it is a setting by its name
+
+
 def test_every_shipped_serving_file_is_tried() -> None:
     names = {path.stem for path in (CONFIGS / "serving").glob("*.yaml")}
     assert {"default", "kv-fp8", "no-prefix-caching", "no-chunked-prefill", "ngram-speculation", "seqs-16"} <= names

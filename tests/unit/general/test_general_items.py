@@ -199,7 +199,8 @@ def test_objects_are_compared_as_json(scoring: ModuleType, reply: str, passed: b
 
 
 def test_no_item_stands_in_golden_transcripts_or_calibration_text() -> None:
-    demand_unseen(suite(), [*GOLDEN, *CALIBRATION])
+    text = [record for path in (*GOLDEN, *CALIBRATION) for record in read_jsonl(path)]
+    demand_unseen(suite(), [(str(record), record.data) for record in text if isinstance(record, Record)])
 
 
 def test_no_item_stands_in_the_demo_models_training_text() -> None:
@@ -212,7 +213,7 @@ def test_no_item_stands_in_the_demo_models_training_text() -> None:
         for number, conversation in enumerate(training.conversations(business, seed=1, per_template=1))
     ]
     assert len(made) > 300
-    demand_unseen(suite(), [], made)
+    demand_unseen(suite(), made)
 
 
 def test_no_golden_transcript_stands_in_the_items() -> None:
@@ -224,12 +225,10 @@ def test_no_golden_transcript_stands_in_the_items() -> None:
             assert list(seen.check(record)) == []
 
 
-def test_a_leak_is_refused_with_its_place(tmp_path: Path) -> None:
-    item = rows("reading")[3]["question"]
-    leak = tmp_path / "log.jsonl"
-    leak.write_text(json.dumps({"messages": [{"role": "user", "content": item}]}) + "\n", encoding="utf-8")
+def test_a_leak_is_refused_with_its_place() -> None:
+    leak = {"messages": [{"role": "user", "content": rows("reading")[3]["question"]}]}
     with pytest.raises(GoldenSetError, match=r"reading-003.*log\.jsonl:1"):
-        demand_unseen(suite(), [leak])
+        demand_unseen(suite(), [("log.jsonl:1", leak)])
 
 
 # --- suites ------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipeline.errors import RecipeError
-from pipeline.quantizers.hardware import demand_engine, demand_servable
-from pipeline.settings import CONFIGS, Recipe, load_recipe
+from pipeline.quantizers.hardware import demand_engine, demand_servable, stricter
+from pipeline.settings import CONFIGS, Hardware, Recipe, load_recipe
 
 AVX512 = frozenset({"avx2", "avx512f"})
 NAMES = sorted(path.stem for path in (CONFIGS / "recipes").glob("*.yaml"))
@@ -43,7 +43,9 @@ def test_on_a_cpu(name: str) -> None:
     if name == "fp8-block":
         with pytest.raises(RecipeError, match="only where it has AMX, and those keep activations in 16 bits") as raised:
             demand(name)
-        assert "compute capability 8.9" in raised.value.remedy
+        assert raised.value.remedy == (
+            "Choose another recipe, or run the gate on a machine with an NVIDIA GPU of compute capability 8.9 or later."
+        )
     else:
         demand(name)
 
@@ -70,6 +72,14 @@ def test_a_late_enough_engine(engine: str) -> None:
 def test_an_early_engine(engine: str) -> None:
     with pytest.raises(RecipeError, match=r"served from 0\.8\.5 on"):
         demand_engine(load_recipe("int4-awq"), engine)
+
+
+def test_the_stricter_of_two_is_stricter_in_each_respect() -> None:
+    one = Hardware(compute_capability=7.5, engine="0.11.0", not_on_cpu="why")
+    other = Hardware(compute_capability=8.9, engine="0.9.0")  # by number, as above
+    both = Hardware(compute_capability=8.9, engine="0.11.0", not_on_cpu="why")
+    assert (stricter(one, other), stricter(other, one), stricter(None, one)) == (both, both, one)
+    assert stricter(None, None) is None
 
 
 def test_a_recipe_that_states_nothing_is_not_asked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def test_policy_and_tools_are_found_in_a_golden_set_beside(tmp_path: Path) -> No
     tool = {"type": "function", "function": {"name": "t", "parameters": {"type": "object", "properties": {}}}}
     (tmp_path / "support" / "policies").mkdir(parents=True)
     (tmp_path / "support" / "tools").mkdir()
+    (tmp_path / "support" / "transcripts").mkdir()
     (tmp_path / "support" / "policies" / "shop.md").write_text("---\nid: shop\nrules: []\n---\nBe kind.\n")
     (tmp_path / "support" / "tools" / "shop.json").write_text(json.dumps([tool]))
     root = written(tmp_path / "calibration", [conversation(1, policy="shop", tools="shop")])
@@ -56,6 +58,33 @@ def test_policy_and_tools_are_found_in_a_golden_set_beside(tmp_path: Path) -> No
     bad = written(tmp_path / "other", [conversation(1, tools="nowhere")])
     with pytest.raises(GoldenSetError, match=r"some\.jsonl:1: -: tools: no tool file 'nowhere'"):
         select(bad, 1)
+
+
+TOOLS = [{"type": "function", "function": {"name": "t"}}]
+
+
+def test_what_lies_beside_and_is_no_golden_set_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calibration text may lie anywhere: beside it stand other people's folders, some of them locked."""
+    for folder in ("other/tools", "set/tools", "set/transcripts", "locked"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "other" / "tools" / "hammer.json").write_text('{"weight": 3}')
+    (tmp_path / "set" / "tools" / "broken.json").write_text("{")
+    (tmp_path / "set" / "tools" / "shop.json").write_text(json.dumps(TOOLS))
+    stat = os.stat
+
+    def locked(path: Any, *more: Any, **named: Any) -> os.stat_result:
+        if "/locked/" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *more, **named)
+
+    monkeypatch.setattr(os, "stat", locked)
+    assert select(written(tmp_path / "plain", [conversation(1)]), 1).available == 1
+    (sample,) = select(written(tmp_path / "named", [conversation(1, tools="shop")]), 1).samples
+    assert sample["tools"] == TOOLS
+    with pytest.raises(GoldenSetError, match="tools: no tool file 'hammer' here or in a golden set beside"):
+        select(written(tmp_path / "a", [conversation(1, tools="hammer")]), 1)
+    with pytest.raises(GoldenSetError, match=r"no tool file 'broken' .*\n.*set/tools/broken\.json:1: broken: .*JSON"):
+        select(written(tmp_path / "b", [conversation(1, tools="broken")]), 1)
 
 
 def test_golden_transcripts_are_refused_by_place_and_by_content(tmp_path: Path) -> None:
@@ -80,6 +109,76 @@ def test_broken_line_is_named(tmp_path: Path, line: str) -> None:
         file.write(line + "\n")
     with pytest.raises(GoldenSetError, match=r"some\.jsonl:2: "):
         select(tmp_path, 1)
+
+
+USER = {"role": "user", "content": "q"}
+
+
+def called(*calls: Any) -> list[dict[str, Any]]:
+    return [USER, {"role": "assistant", "content": None, "tool_calls": list(calls)}]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ({"messages": [USER, "a"]}, "messages[1]: a chat message is a JSON object"),
+        ({"messages": [{"content": "q"}]}, "messages[0].role: one of system, developer, user, assistant, tool is need"),
+        ({"messages": [USER, {"role": "bot", "content": "a"}]}, "messages[1].role: one of system"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content: text is needed"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content: text is needed"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content: text is needed"),
+        ({"messages": [USER, {"role": "assistant"}]}, "messages[1].content: text is needed; only an assistant that"),
+        ({"messages": [{"role": "system", "content": "s"}]}, "messages: no message of a user"),
+        ({"messages": called({"name": "t"})}, "messages[1].tool_calls[0]: an OpenAI tool call is needed"),
+        ({"messages": called("t")}, "messages[1].tool_calls[0]: an OpenAI tool call is needed"),
+        ({"messages": called({"function": {"name": "t"}})}, "messages[1].tool_calls[0].function.arguments: a JSON obj"),
+        (
+            {"messages": called({"function": {"name": "t", "arguments": "{not json"}})},
+            "messages[1].tool_calls[0].function.arguments: a JSON object is needed, or its text",
+        ),
+        (
+            {"messages": called({"function": {"name": "t", "arguments": "[1]"}})},
+            "messages[1].tool_calls[0].function.arguments: a JSON object",
+        ),
+        ({"messages": [USER | {"tool_calls": 3}]}, "messages[0].tool_calls: a list of tool calls is needed"),
+        (conversation(1, tools=7), "tools: a list of OpenAI function tools is needed, or the name of a tool file"),
+        (conversation(1, tools=[{"name": "t"}]), "tools[0]: an OpenAI function tool is needed"),
+        (conversation(1, policy=3), "policy: the name of a policy file is needed"),
+    ],
+)
+def test_what_no_template_can_render_is_named_with_its_field(tmp_path: Path, line: Any, complaint: str) -> None:
+    with pytest.raises(GoldenSetError) as raised:
+        select(written(tmp_path, [conversation(1), line]), 1)
+    told = raised.value.message.splitlines()
+    assert told[1].startswith(f"{tmp_path}/some.jsonl:2: -: {complaint}")
+    assert raised.value.remedy == "Mend the lines named, then run again."
+
+
+def test_all_broken_lines_are_named_at_once(tmp_path: Path) -> None:
+    broken = {"messages": [{"role": "user"}]}
+    with pytest.raises(GoldenSetError) as raised:
+        select(written(tmp_path, [broken, conversation(1), broken]), 1)
+    assert [line.split(": ")[0] for line in raised.value.message.splitlines()[1:]] == [
+        f"{tmp_path}/some.jsonl:1",
+        f"{tmp_path}/some.jsonl:3",
+    ]
+
+
+def test_what_logs_hold_beside_is_left_alone(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "t", "arguments": ""}}
+    logged = {
+        "model": "some",
+        "tools": [{"type": "function", "function": {"name": "t", "parameters": {}, "cached": True}}],
+        "messages": [
+            {"role": "developer", "content": "d"},
+            USER | {"name": "anna"},
+            {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]},
+            {"role": "tool", "content": ""},
+            {"role": "assistant", "content": "a", "tool_calls": None},
+        ],
+    }
+    (sample,) = select(written(tmp_path, [logged]), 1).samples
+    assert sample == {"messages": logged["messages"], "tools": logged["tools"]}
 
 
 def test_no_files(tmp_path: Path) -> None:

@@ -66,9 +66,16 @@ def test_auto_that_finds_none_says_which_layers_to_leave(make_checkpoint: MakeCh
 
 
 def test_ignore_by_name_and_by_pattern(make_checkpoint: MakeCheckpoint) -> None:
-    wanted = recipe(ignore=("lm_head", "model.layers.0.mlp.up_proj", r"re:.*layers\.1\..*"))
+    wanted = recipe(ignore=("lm_head", "model.layers.0.mlp.down_proj", r"re:.*layers\.1\..*"))
     fitted = fit(make_checkpoint, wanted)
-    assert set(fitted.modules) == {f"model.layers.0.{p}" for p in PROJECTIONS - {"mlp.up_proj"}}
+    assert set(fitted.modules) == {f"model.layers.0.{p}" for p in PROJECTIONS - {"mlp.down_proj"}}
+
+
+def test_what_the_engine_joins_is_ignored_as_one(make_checkpoint: MakeCheckpoint) -> None:
+    with pytest.raises(RecipeError, match=r"ignore names model\.layers\.0\..*q_proj without .*k_proj, .*v_proj"):
+        fit(make_checkpoint, recipe(ignore=("lm_head", "re:.*q_proj")))
+    whole = recipe(ignore=("lm_head", "re:.*[qkv]_proj$", r"re:.*\.0\.mlp\.(gate|up)_proj"))
+    assert len(fit(lambda **k: make_checkpoint("b", **k), whole).modules) == 2 * 7 - 2 * 3 - 2
 
 
 def test_output_head_is_quantized_unless_ignored(make_checkpoint: MakeCheckpoint) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import DiskSpaceError, QuantizeError
+from pipeline.errors import DiskSpaceError, GoldenSetError, QuantizeError
 from pipeline.processes import supervised
 from pipeline.quantizers import worker
 from pipeline.quantizers.worker import run_worker
@@ -89,6 +89,12 @@ def test_failure_shows_the_end_of_the_log_and_keeps_all_of_it(run: Callable[...,
 def test_no_result_is_a_failure(run: Callable[..., object]) -> None:
     with pytest.raises(QuantizeError, match="exit status 0"):
         run("")
+
+
+def test_what_the_worker_refuses_is_the_users_to_mend(run: Callable[..., object]) -> None:
+    with pytest.raises(GoldenSetError, match="the same text") as raised:
+        run("worker_io.refuse('the same text', 'Raise it.')")
+    assert raised.value.remedy == "Raise it."
 
 
 def test_killed_by_the_kernel_says_memory(run: Callable[..., object]) -> None:

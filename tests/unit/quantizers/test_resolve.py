@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from tiny_llama import MakeCheckpoint
 
-from pipeline.errors import InputError, ModelError
+from pipeline.errors import InputError, ModelError, RecordError
 from pipeline.progress import Silent
 from pipeline.quantizers import embedded
 from pipeline.quantizers.checkpoint import read_checkpoint
@@ -98,6 +98,39 @@ def test_registry_model_is_kept_by_content(make_checkpoint: MakeCheckpoint, tmp_
     assert moved.path != first.path
     assert read_checkpoint(first.path, "x").digest == first.digest
     assert len(list((tmp_path / "store" / "models").iterdir())) == 2
+
+
+def test_a_kept_registry_model_that_was_altered_is_not_used(make_checkpoint: MakeCheckpoint, tmp_path: Path) -> None:
+    def download(uri: str, folder: Path) -> Path:
+        return Path(shutil.copytree(source, folder / "model"))
+
+    source = make_checkpoint()
+    store = Store(tmp_path / "store")
+    first = resolve.run(store, "models:/m@champion", Silent(), download)
+    config = first.path / "config.json"
+    config.write_text(config.read_text(encoding="utf-8").replace("{", '{"edited": 1, ', 1), encoding="utf-8")
+    with pytest.raises(RecordError, match="its files were altered"):
+        resolve.run(store, "models:/m@champion", Silent(), download)
+
+
+QUANTIZED = {"quantization_config": {"quant_method": "fp8"}}
+
+
+def test_a_quantized_checkpoint_is_taken_where_either_will_do(
+    make_checkpoint: MakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, plain, store = make_checkpoint("made", config=QUANTIZED), make_checkpoint("plain"), Store(tmp_path / "store")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(made))
+
+    def download(uri: str, folder: Path) -> Path:
+        return Path(shutil.copytree(made, folder / "model"))
+
+    for model in (str(made), "~/made", "owner/name", "models:/m/1"):
+        with pytest.raises(ModelError, match="already quantized"):
+            resolve.run(store, model, Silent(), download)
+        assert resolve.run(store, model, Silent(), download, either=True).weight_bytes > 0
+    assert resolve.run(store, str(plain), Silent(), download, either=True).path == plain
 
 
 def test_registry_model_without_weights(tmp_path: Path) -> None:

@@ -261,6 +261,29 @@ def test_kept_replies_of_a_broken_try_are_not_asked_for_again(
     assert [line["reply"]["content"] for line in lines] == ["kept", "reply to b"]
 
 
+def test_a_turn_without_an_answer_is_asked_again_by_the_next_run(
+    fake_plan: Callable[..., EnginePlan], tmp_path: Path, sent: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, plan, real = Store(tmp_path / "store"), fake_plan(), serve_replay.replay
+
+    def slow(**named: Any) -> dict[str, Record]:
+        records = real(**named)
+        reply = Reply("b", error="no answer within 300 s")
+        return {**records, "b": replace(records["b"], reply=reply)}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(serve_replay, "replay", slow)
+        first = run(store, plan, tmp_path)
+    before = read_records(first.path / "replies.jsonl")
+    assert before["b"].reply.error
+    second = run(store, plan, tmp_path)
+    assert (second.path, second.reused) == (first.path, False)
+    assert asked(second) == ["reply to a", "reply to b"]
+    assert read_records(second.path / "replies.jsonl")["a"] == before["a"]  # its latency is the first one's
+    assert run(store, plan, tmp_path).reused
+    assert len(sent) == 2
+
+
 def test_no_engine_is_started_on_a_full_disk(
     fake_plan: Callable[..., EnginePlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 from openai_server import FakeServer
 
 from pipeline.errors import ServerError, UsageError
+from pipeline.secrets import find_secret
+from pipeline.serving import endpoint
 from pipeline.serving.endpoint import PROBES, base_url, connect
 
 REQUEST: dict[str, Any] = {
@@ -30,19 +32,31 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["http://here:8000", "http://here:8000/", "http://here:8000/v1", "http://here:8000/v1/"]
+    "given",
+    [
+        *("http://here:8000", "http://here:8000/", "http://here:8000/v1", "http://here:8000/v1/"),
+        *("http://here:8000/v1/chat/completions", "http://here:8000/chat/completions/"),
+    ],
 )
 def test_urls_with_and_without_v1(given: str) -> None:
     assert base_url(given) == "http://here:8000"
 
 
 @pytest.mark.parametrize(
-    "given", ["here:8000", "ftp://here", "http://", "http://me:secret@here", "http://here?key=secret"]
+    "given",
+    [
+        *("here:8000", "ftp://here", "http://", "http://me:secret@here", "http://here?key=secret"),
+        *("me:secret@here/v1", "here/v1?key=secret", "http://me:12/secret@here", "http://me:sec/ret@here"),
+        *("http://here/sk-secretsecretsecretsecret/v1", "http://here/%73k-secretsecretsecretsecret/v1"),
+        "http://here/of-the-secret/v1",
+    ],
 )
-def test_urls_that_are_refused_do_not_leak(given: str) -> None:
+def test_urls_that_are_refused_do_not_leak(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUANT_GATE_CANDIDATE_KEY", "of-the-secret")
     with pytest.raises(UsageError) as caught:
         base_url(given)
-    assert "secret" not in caught.value.message + caught.value.remedy
+    said = (caught.value.message + caught.value.remedy).replace("a secret environment variable", "")
+    assert "secret" not in said and "sec/ret" not in said
 
 
 def test_an_endpoint_that_takes_everything(serve: Callable[..., FakeServer]) -> None:
@@ -100,11 +114,83 @@ def test_the_key_comes_from_the_environment_and_is_shown_nowhere(
     assert "very-secret" not in repr(found) + repr(found.identity())
 
 
+@pytest.mark.parametrize("key", ["sk-very\nsecret", "sk-very secret", "sk-very-secrét"])
+def test_a_key_that_no_header_may_hold(
+    key: str, serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUANT_GATE_CANDIDATE_KEY", key)
+    server = serve()
+    with pytest.raises(UsageError, match="QUANT_GATE_CANDIDATE_KEY holds characters that no key has") as caught:
+        connect(server.url, "candidate", REQUEST)
+    assert "sk-very" not in caught.value.message + caught.value.remedy and server.requests == []
+
+
+def test_blanks_around_a_key_are_not_sent(serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve()
+    server.key = "sk-very-secret"
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-very-secret\n")
+    assert connect(server.url, "candidate", REQUEST).headers == {"authorization": "Bearer sk-very-secret"}
+    assert find_secret("it says sk-very-secret") == "the value of a secret environment variable"
+
+
+def test_a_key_that_may_list_models_and_not_use_them(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.chat_key = "sk-very-secret"
+    with pytest.raises(UsageError, match=r"refuses the key \(HTTP 401\)"):
+        connect(server.url, "candidate", REQUEST)
+
+
+@pytest.mark.parametrize("fault", ["429", "503", "drop"])
+def test_a_busy_endpoint_is_asked_again(
+    fault: str, serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PAUSE_S", 0.0)
+    golden = REQUEST["messages"][-1]["content"]
+    server = serve({golden: [fault, "ok"], PROBES[2]: [fault, fault, "ok", fault, "ok"]})
+    found = connect(server.url, "candidate", REQUEST)
+    assert found.dropped == ()  # "later" is no refusal of a field
+    assert [server.texts().count(text) for text in (golden, PROBES[2])] == [2, 3]
+    found.demand_unchanged()
+    server.script[PROBES[2]] = [fault]
+    with pytest.raises(ServerError):
+        found.demand_unchanged(patient=False)
+    asked = server.texts().count(PROBES[2])
+    with pytest.raises(ServerError):
+        found.demand_unchanged()
+    assert server.texts().count(PROBES[2]) - asked == 4
+
+
+def test_an_endpoint_that_stays_busy_is_no_refusal_of_a_field(
+    serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PAUSE_S", 0.0)
+    server = serve({REQUEST["messages"][-1]["content"]: ["429"]})
+    with pytest.raises(ServerError, match="takes no golden turn now; the last answer: HTTP 429"):
+        connect(server.url, "candidate", REQUEST)
+    assert all("return_token_ids" in body for body in server.requests)
+
+
 def test_which_model_is_meant(serve: Callable[..., FakeServer]) -> None:
     server = serve()
+    server.models = b'{"data": [{"id": "gate"}, {"id": "another"}]}'
     found = connect(server.url, "baseline", REQUEST, model="another")
     assert found.model == "another"
     assert all(body["model"] == "another" for body in server.requests)
+
+
+def test_a_model_that_the_endpoint_does_not_list(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    with pytest.raises(UsageError, match="does not list the declared model 'gaet', but gate"):
+        connect(server.url, "candidate", REQUEST, model="gaet")
+    assert server.requests == []
+    assert connect(server.url, "candidate", REQUEST, model="/models/own").model == "/models/own"
+    server.models = b'{"data": []}'
+    assert connect(server.url, "candidate", REQUEST, model="gaet").model == "gaet"
+
+
+def test_a_connection_is_not_waited_for_as_long_as_an_answer() -> None:
+    with endpoint._client("http://127.0.0.1:9", {}) as client:
+        assert (client.timeout.connect, client.timeout.read) == (10, 300)
 
 
 def test_nobody_there() -> None:

@@ -17,7 +17,7 @@ from evaluators.turn import Reply, ToolCall
 from pipeline.errors import RecordError, ReplayError, ServerError
 from pipeline.serving import replay as module
 from pipeline.serving.records import Record, prompt_mismatches, read_records, read_replies
-from pipeline.serving.replay import body_of, build_request, replay, request_digest
+from pipeline.serving.replay import body_of, build_request, lacks_answers, replay, request_digest
 from pipeline.settings import ReplaySettings, Sampling
 
 Serve = Callable[..., FakeServer]
@@ -113,8 +113,9 @@ def test_at_most_concurrency_requests_are_in_flight(serve: Serve, tmp_path: Path
 def test_refused_turn_is_recorded_once_and_not_tried_again(serve: Serve, tmp_path: Path) -> None:
     server = serve({"b": ["400"]})
     records = run(server, tmp_path / "r", ["a", "b", "c"], attempts=3)
-    assert records["b"].reply.error == "HTTP 400: scripted 400 for b"
+    assert records["b"].reply.error == "refused: HTTP 400: scripted 400 for b"
     assert server.texts() == ["a", "b", "c"]
+    assert not lacks_answers(tmp_path / "r")
     assert records["c"].reply.error is None
 
 
@@ -133,6 +134,9 @@ def test_turn_without_an_answer_after_all_tries_keeps_its_error(serve: Serve, tm
     assert records["b"].reply.error == 'HTTP 500: {"error": {"message": "scripted 500 for b"}}'
     assert records["b"].attempt == 3
     assert server.texts() == ["a", "b", "b", "b", "c"]
+    assert lacks_answers(tmp_path / "r")
+    run(serve(), tmp_path / "r", ["a", "b", "c"])
+    assert not lacks_answers(tmp_path / "r")
 
 
 def test_an_answer_of_another_model_ends_the_replay(serve: Serve, tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def test_many_turns_without_an_answer_are_a_fault_of_the_set_up(serve: Serve, tm
 
 
 def test_all_turns_refused_is_a_fault_of_the_set_up(serve: Serve, tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match="not one of 2 turns was answered; the first: a: HTTP 400"):
+    with pytest.raises(ReplayError, match="not one of 2 turns was answered; the first: a: refused: HTTP 400"):
         run(serve({"a": ["400"], "b": ["400"]}), tmp_path / "r", ["a", "b"])
 
 

@@ -31,10 +31,11 @@ def register() -> None:
     from vllm.model_executor.kernels import linear
     from vllm.platforms.interface import PlatformEnum
 
-    from quant_gate_cpu_kernels.fp8 import ReferenceFP8LinearKernel
+    from quant_gate_cpu_kernels.fp8 import ReferenceFP8LinearKernel, offer_static_quantization
     from quant_gate_cpu_kernels.int4 import ReferenceINT4LinearKernel
 
     # vLLM may load its plug-ins more than once in a process.
+    offer_static_quantization()
     if ReferenceFP8LinearKernel not in linear._POSSIBLE_FP8_KERNELS.get(PlatformEnum.CPU, []):
         linear.register_linear_kernel(ReferenceFP8LinearKernel, PlatformEnum.CPU, "fp8")
         linear.register_linear_kernel(ReferenceINT4LinearKernel, PlatformEnum.CPU, "mp")

@@ -7,6 +7,9 @@ as FP8 hardware does.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 from vllm.logger import init_logger
 from vllm.model_executor.kernels.linear.scaled_mm.ScaledMMLinearKernel import (
@@ -52,6 +55,38 @@ def scaled_product(
     if bias is not None:
         product.add_(bias)
     return product.to(out_dtype)
+
+
+def offer_static_quantization() -> None:
+    """Let vLLM quantize tensors by a given scale, which its build for CPUs declares and leaves out.
+
+    It asks for that at loading, where layers are joined (q, k and v; gate and up) that have a scale for each whole
+    tensor: all get the largest of them.
+    """
+    from vllm import _custom_ops as ops
+
+    own = ops.scaled_fp8_quant
+    if getattr(own, "of_quant_gate", False):
+        return
+
+    @functools.wraps(own)
+    def scaled_fp8_quant(
+        input: torch.Tensor,
+        scale: torch.Tensor | None = None,
+        *rest: Any,
+        **named: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if scale is None or scale.numel() != 1 or rest or named:
+            return own(input, scale, *rest, **named)
+        return quantized(input, scale), scale
+
+    scaled_fp8_quant.of_quant_gate = True  # type: ignore[attr-defined]
+    ops.scaled_fp8_quant = scaled_fp8_quant
+
+
+def quantized(values: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """E4M3 values of ``values`` by one scale: times its reciprocal, as vLLM's kernel for GPUs does, not beyond 448."""
+    return (values.float() * scale.float().reciprocal()).clamp(-448, 448).to(torch.float8_e4m3fn)
 
 
 class ReferenceFP8LinearKernel(FP8ScaledMMLinearKernel):
