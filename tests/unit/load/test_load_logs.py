@@ -69,6 +69,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(EnginePlan, "max_num_seqs", 64)
         monkeypatch.setattr(EnginePlan, "identity", lambda self: {})
         monkeypatch.setattr(load, "make_workload", lambda *_: WORKLOAD)
+        monkeypatch.setattr(load, "can_overlap", lambda *_: True)
         side: Any = (SimpleNamespace(weight_bytes=1), Served(tmp_path, "d" * 64, PLAN))
         return load.run(
             Store(tmp_path / "home"),
