@@ -138,10 +138,15 @@ def _read(stage: str, path: Path) -> StageOutput:
     try:
         record = json.loads((path / STAGE_FILE).read_text(encoding="utf-8"))
         output = StageOutput(stage, path.name, path, True, float(record["seconds"]))
-        kept, found = record.get("files", {}), _files(path)
-        altered = [name for name, facts in kept.items() if found.get(name) != facts]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
+        kept, found = record["files"], _files(path)
+        altered = [name for name in sorted(kept.keys() | found.keys()) if found.get(name) != kept.get(name)]
+        belongs = record["stage"] == stage and digest_of(record["inputs"])[:16] == path.name
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RecordError(
+            f"{path}: kept stage output is damaged: {error!r}", f"Remove {path} and run again."
+        ) from error
+    if not belongs:
+        raise RecordError(f"{path}: kept stage output is that of other inputs", f"Remove {path} and run again.")
     if altered:
         raise RecordError(
             f"{path}: kept stage output was altered: {', '.join(altered[:5])}", f"Remove {path} and run again."

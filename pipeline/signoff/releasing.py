@@ -115,7 +115,7 @@ def sign_off(
         raise SignoffError(f"{directory / RUN_FILE} names the model {kept.model}, the evidence another", _AGAIN)
     decision = dict(verification.decision)
     if waiver is None:
-        demand_eligible(directory, kept, decision["policy"])
+        demand_eligible(directory.parent, verification.run, decision)
     signoff = Signoff(
         run=directory.name,
         verdict=verification.verdict,

@@ -8,6 +8,7 @@ still the same.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import partial
@@ -25,8 +26,8 @@ from pipeline.settings import ReplaySettings, Sampling
 from pipeline.stages.serve_replay import ENGINE, REPLIES, STAGE, lacks, repeat_sampling, repeat_settings
 from pipeline.store import StageOutput, Store
 
-PROVED = "unchanged"
-"""Lies beside partial replies after which the endpoint still answered the fixed prompts as before."""
+PROVED = "proved.json"
+"""Length and digest of the beginning of the replies after which the endpoint answered the fixed prompts as before."""
 
 
 def run(
@@ -78,11 +79,8 @@ def _replay(
     label: str,
     directory: Path,
 ) -> None:
-    replies, proved, engine = directory / REPLIES, directory / PROVED, directory / ENGINE
-    if not (proved.is_file() or engine.is_file()):  # the second: a whole replay that lacks some answers
-        replies.unlink(missing_ok=True)  # which of them came from which model is not known
-    for mark in (proved, engine):
-        mark.unlink(missing_ok=True)
+    replies = directory / REPLIES
+    _take_over(directory)
     try:
         records = replay(
             url=endpoint.url,
@@ -100,7 +98,7 @@ def _replay(
     except BaseException as ending:
         try:
             endpoint.demand_unchanged(patient=isinstance(ending, Exception))  # who interrupts wants to be gone
-            proved.touch()
+            _vouch(directory)
         except ServerError as error:
             progress.say(label, f"the replies so far are not taken over: {error.message}")
         raise
@@ -108,5 +106,31 @@ def _replay(
     if len(records) != len(golden.turns):
         raise ReplayError(f"{len(records)} records for {len(golden.turns)} turns")
     write_records(replies, records.values())
+    _vouch(directory)
     told = {"endpoint": endpoint.identity()}
-    engine.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (directory / ENGINE).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _take_over(directory: Path) -> None:
+    """Leave of the replies so far those that are vouched for: of the others it is not known which model gave them."""
+    replies, proved = directory / REPLIES, directory / PROVED
+    try:
+        mark = json.loads(proved.read_text(encoding="utf-8"))
+        head = replies.read_bytes()[: mark["bytes"]]
+        known = hashlib.sha256(head).hexdigest() == mark["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        known = False
+    if known:
+        replies.write_bytes(head)
+    else:
+        for file in (replies, proved):
+            file.unlink(missing_ok=True)
+
+
+def _vouch(directory: Path) -> None:
+    """Say of all replies so far that the endpoint was the same after them."""
+    said = (directory / REPLIES).read_bytes() if (directory / REPLIES).exists() else b""
+    mark = {"bytes": len(said), "sha256": hashlib.sha256(said).hexdigest()}
+    draft = directory / f".{PROVED}"
+    draft.write_text(json.dumps(mark) + "\n", encoding="utf-8")
+    draft.replace(directory / PROVED)

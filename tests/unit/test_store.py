@@ -331,6 +331,23 @@ def test_no_lock_is_left_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(handle.closed for handle in opened)
 
 
+@pytest.mark.parametrize("harm", ["another's", "no list", "one more file", "deep"])
+def test_an_output_that_is_not_that_of_its_inputs_is_not_used(store: Store, harm: str) -> None:
+    made, other = store.make("evaluate", INPUTS, write), store.make("evaluate", {**INPUTS, "turns": 4}, write)
+    if harm == "another's":
+        shutil.copytree(other.path, made.path, dirs_exist_ok=True)
+    elif harm == "no list":
+        record = json.loads((made.path / STAGE_FILE).read_text(encoding="utf-8"))
+        del record["files"]
+        (made.path / STAGE_FILE).write_text(json.dumps(record), encoding="utf-8")
+    elif harm == "deep":
+        (made.path / STAGE_FILE).write_text("[" * 100_000, encoding="utf-8")
+    else:
+        (made.path / "more").write_text("", encoding="utf-8")
+    with pytest.raises(RecordError, match="kept stage output"):
+        store.make("evaluate", INPUTS, refuse)
+
+
 def test_the_seconds_are_those_of_the_work(store: Store) -> None:
     made = store.make("evaluate", INPUTS, lambda directory: time.sleep(0.05))
     assert made.seconds >= 0.05  # never less than it slept; no upper bound, the machine may be busy

@@ -93,10 +93,9 @@ def test_partial_replies_are_taken_over_where_the_model_is_proved_to_be_the_same
     asked = interrupted(golden, tmp_path, one, other, 30)
     assert run(golden, tmp_path, one, other).decision["verdict"] == "ACCEPT"
     assert orders(other) - asked < 30  # not all 45 again
-    assert list((tmp_path / "home" / "stages" / "replay").glob("*/unchanged")) == []
 
 
-@pytest.mark.parametrize("fault", ["503", "other answers", "killed"])
+@pytest.mark.parametrize("fault", ["503", "other answers", "killed", "edited"])
 def test_partial_replies_of_nobody_knows_what_are_asked_anew(
     fault: str, golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]
 ) -> None:
@@ -118,10 +117,24 @@ def test_partial_replies_of_nobody_knows_what_are_asked_anew(
     asked = interrupted(golden, tmp_path, one, other, 30)
     other.script, other.respond = {}, answer
     if fault == "killed":  # nothing could be asked any more
-        (marker,) = (tmp_path / "home" / "stages" / "replay").glob("*.work/unchanged")
-        marker.unlink()
+        (mark,) = (tmp_path / "home" / "stages" / "replay").glob("*.work/proved.json")
+        mark.unlink()
+    if fault == "edited":
+        (replies,) = (tmp_path / "home" / "stages" / "replay").glob("*.work/replies.jsonl")
+        replies.write_bytes(replies.read_bytes().replace(b"order", b"ordre", 1))
     assert run(golden, tmp_path, one, other).decision["verdict"] == "ACCEPT"
     assert orders(other) - asked == 45
+
+
+def test_a_kill_costs_what_came_after_the_last_proof(tmp_path: Path) -> None:
+    replies = tmp_path / "replies.jsonl"
+    replies.write_text("first\n", encoding="utf-8")
+    endpoint_replay._vouch(tmp_path)
+    replies.write_text("first\nsecond\n", encoding="utf-8")  # killed before the endpoint could be asked again
+    endpoint_replay._take_over(tmp_path)
+    assert replies.read_text(encoding="utf-8") == "first\n"
+    endpoint_replay._take_over(tmp_path)
+    assert replies.read_text(encoding="utf-8") == "first\n"
 
 
 def test_one_failing_probe_does_not_cost_a_replay(
