@@ -11,6 +11,7 @@ kept replies are still those of the same model. Everything else about weights an
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 import urllib.parse
@@ -24,7 +25,7 @@ import httpx
 from pipeline.digests import digest_of
 from pipeline.errors import ServerError, UsageError
 from pipeline.secrets import find_secret
-from pipeline.serving.clients import certificates
+from pipeline.serving.clients import certificates, whole_answer
 from pipeline.serving.replay import RETRY_STATUS, body_of, is_local, message_of
 
 OPTIONAL = ("return_token_ids", "tool_choice", "seed")
@@ -199,6 +200,10 @@ def _patiently(ask: Callable[[], httpx.Response], tries: int = TRIES) -> httpx.R
     return ask()
 
 
+def _ask(client: httpx.Client, method: str, path: str, **body: Any) -> httpx.Response:
+    return whole_answer(client, method, path, client.timeout.read or TIMEOUT_S, **body)
+
+
 def _client(base: str, headers: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> httpx.Client:
     # A new connection for each request: a slow answer lets the server close one that the next would be sent on.
     limits = httpx.Limits(max_keepalive_connections=0)
@@ -229,13 +234,13 @@ def _named(body: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The card of the model, and what the endpoint tells of itself."""
-    listing = client.get("/v1/models")  # at once: a wrong address is the user's to mend
+    listing = _ask(client, "GET", "/v1/models")  # at once: a wrong address is the user's to mend
     if listing.status_code in LATER:
-        listing = _patiently(lambda: client.get("/v1/models"))
+        listing = _patiently(lambda: _ask(client, "GET", "/v1/models"))
     if listing.status_code in (401, 403):
         raise _refused(base, listing)
     try:
-        cards = {str(card["id"]): dict(card) for card in body_of(listing.raise_for_status())["data"]}
+        cards = {_identified(card): card for card in body_of(listing.raise_for_status())["data"]}
     except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
         if model is None:
             raise UsageError(
@@ -254,13 +259,20 @@ def _told(client: httpx.Client, base: str, model: str | None) -> tuple[dict[str,
         )
     card = cards.get(model, {"id": model}) if model is not None else next(iter(cards.values()))
     told: dict[str, Any] = {name: card[name] for name in _TOLD if card.get(name) is not None}
+    told = {name: value for name, value in told.items() if not find_secret(json.dumps(value, ensure_ascii=False))}
     if server := listing.headers.get("server"):
         told["server"] = server
-    version = client.get("/version")
+    version = _ask(client, "GET", "/version")
     if version.is_success:
         with contextlib.suppress(ValueError, KeyError, TypeError):  # a page of its own under that path
             told["version"] = str(body_of(version)["version"])
     return card, told
+
+
+def _identified(card: Any) -> str:
+    if not (isinstance(card, dict) and isinstance(card.get("id"), str) and card["id"]):
+        raise ValueError(f"{card!r:.100} names no model")
+    return str(card["id"])
 
 
 def _dialect(client: httpx.Client, base: str, body: dict[str, Any]) -> tuple[str, ...]:
@@ -269,7 +281,7 @@ def _dialect(client: httpx.Client, base: str, body: dict[str, Any]) -> tuple[str
     for count in range(len(OPTIONAL) + 1):
         dropped = OPTIONAL[:count]
         sent = {name: value for name, value in body.items() if name not in dropped}
-        answer = _patiently(partial(client.post, "/v1/chat/completions", json=sent))
+        answer = _patiently(partial(_ask, client, "POST", "/v1/chat/completions", json=sent))
         if answer.is_success:
             return dropped
         if answer.status_code in (401, 403):
@@ -290,7 +302,7 @@ def _answer(client: httpx.Client, base: str, model: str, prompt: str, tries: int
         "temperature": 0,
         "max_tokens": PROBE_TOKENS,
     }
-    answer = _patiently(lambda: client.post("/v1/chat/completions", json=body), tries)
+    answer = _patiently(lambda: _ask(client, "POST", "/v1/chat/completions", json=body), tries)
     if answer.status_code in (401, 403):
         raise _refused(base, answer)
     if not answer.is_success:

@@ -2,9 +2,11 @@
 
 Whose fault a missing answer is decides what happens:
 
-* The server refuses this one request (HTTP 4xx, mostly a prompt longer than the context): the turn is recorded
-  with its error and is not sent again. Evaluators call it unscorable.
-* No answer (time-out, HTTP 5xx, broken connection) while the server lives: tried again, up to
+* The server refuses this one request (HTTP 400, 413, 422, mostly a prompt longer than the context): the turn is
+  recorded with its error and is not sent again. Evaluators call it unscorable.
+* The server refuses whoever asks (HTTP 401, 402, 403, 407): raised at once.
+* No answer (time-out, any other status, broken connection, an answer of another form) while the server lives: tried
+  again, up to
   ``ReplaySettings.attempts`` times; then recorded with its error. More such turns than a few
   (:func:`_tolerated`), or not one answered turn, is a fault of the set-up: :class:`ReplayError`.
 * The server is dead: raised at once. What was answered is kept.
@@ -30,13 +32,15 @@ from evaluators.turn import Reply, ToolCall, Turn
 from pipeline.digests import digest_of
 from pipeline.errors import GateError, ReplayError, ServerError
 from pipeline.progress import Progress, Silent
-from pipeline.serving.clients import certificates
+from pipeline.serving.clients import certificates, without_key
 from pipeline.serving.plan import SERVED_NAME
 from pipeline.serving.records import Record, open_for_append, read_records
 from pipeline.settings import ReplaySettings, Sampling
 
 RETRY_STATUS = frozenset({408, 425, 429})
 """Client errors that say "later", not "no"."""
+OF_THE_REQUEST, OF_WHO_ASKS = frozenset({400, 413, 422}), frozenset({401, 402, 403, 407})
+"""Client errors that the same request will meet again, and those that any request meets."""
 PAUSE_S = 1.0
 """Seconds before a failed request is sent again, times the number of tries so far."""
 REFUSED = "refused: "
@@ -295,10 +299,16 @@ class _Run:
         response = await client.post(
             "/v1/chat/completions", content=content, headers={"content-type": "application/json"}
         )
-        if response.status_code >= 500 or response.status_code in RETRY_STATUS:
-            raise _NoAnswer(f"HTTP {response.status_code}: {response.text[:500]}")
-        if response.status_code != 200:
+        response = without_key(response, self._headers)
+        if response.status_code in OF_THE_REQUEST:
             raise _Refused(f"{REFUSED}HTTP {response.status_code}: {message_of(response)}")
+        if response.status_code in OF_WHO_ASKS:
+            raise ServerError(
+                f"the server at {self._url} refuses to answer: HTTP {response.status_code}: {message_of(response)}",
+                "Give a key that may use it (docs/load.md); the next run sends only what is missing.",
+            )
+        if response.status_code != 200:
+            raise _NoAnswer(f"HTTP {response.status_code}: {response.text[:500]}")
         try:
             body = body_of(response)
             read = _read_body(turn_id, body)
@@ -334,7 +344,7 @@ def body_of(response: httpx.Response) -> Any:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     _demand_shallow(body, NESTED)
-    json.dumps(body, ensure_ascii=False).encode()  # a lone surrogate cannot be written
+    json.dumps(body, ensure_ascii=False, allow_nan=False).encode()  # no file of ours can hold a lone surrogate or NaN
     return body
 
 
@@ -359,18 +369,28 @@ def _text(arguments: Any) -> str:
 
 
 def _read_body(turn_id: str, body: Mapping[str, Any]) -> tuple[Reply, dict[str, Any]]:
+    """The reply in an answer.
+
+    :raises TypeError: a field is of another type than OpenAI's; missing ones raise KeyError.
+    """
     choice = body["choices"][0]
     message, usage, token_ids = choice["message"], body["usage"], body.get("prompt_token_ids")
     calls = tuple(
-        ToolCall(call["function"]["name"], _text(call["function"]["arguments"]))
-        for call in message.get("tool_calls") or ()
+        ToolCall(_typed(call["function"]["name"], str), _text(call["function"]["arguments"]))
+        for call in _typed(message.get("tool_calls") or [], list)
     )
     reply = Reply(
         turn_id=turn_id,
-        content=message.get("content") or "",
+        content=_typed("" if message.get("content") is None else message["content"], str),
         tool_calls=calls,
-        finish_reason=choice["finish_reason"],
-        completion_tokens=usage["completion_tokens"],
+        finish_reason=_typed(choice["finish_reason"], str, type(None)),
+        completion_tokens=_typed(usage["completion_tokens"], int, type(None)),
     )
-    digest = digest_of(token_ids) if token_ids else None
-    return reply, {"digest": digest, "tokens": usage["prompt_tokens"]}
+    digest = digest_of(_typed(token_ids, list)) if token_ids else None
+    return reply, {"digest": digest, "tokens": _typed(usage["prompt_tokens"], int, type(None))}
+
+
+def _typed(value: Any, *types: type) -> Any:
+    if not isinstance(value, types) or isinstance(value, bool):
+        raise TypeError(f"{value!r:.100} where {' or '.join(each.__name__ for each in types)} is due")
+    return value

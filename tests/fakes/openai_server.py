@@ -11,6 +11,7 @@ one per time this text is sent (the last one repeats); a text without a script g
     gzip          HTTP 200 that says it is compressed and is not
     surrogate     a reply that holds half a character
     hang          no answer until the server is closed
+    drip          an answer that never ends, a blank at a time
     drop          close the connection without an answer
     die           close every connection and stop listening, as a killed server does
 """
@@ -24,6 +25,9 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+
+NONSENSE = {"garbage": b"<html>not JSON</html>", "deep": b"[" * 200_000, "gzip": b"not gzip"}
 
 
 class FakeServer:
@@ -160,12 +164,14 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             elif action == "die":
                 threading.Thread(target=server.close).start()
                 server.closed.wait()
-            elif action == "garbage":
-                self.send(200, b"<html>not JSON</html>")
-            elif action == "deep":
-                self.send(200, b"[" * 200_000)
-            elif action == "gzip":
-                self.send(200, b"not gzip", encoding="gzip")
+            elif action == "drip":
+                self.send_response(200)
+                self.send_header("Content-Length", "1000000")
+                self.end_headers()
+                while not server.closed.wait(0.02):
+                    self.wfile.write(b" ")
+            elif action in NONSENSE:
+                self.send(200, NONSENSE[action], encoding="gzip" if action == "gzip" else "identity")
             elif action.isdigit():
                 self.send(int(action), {"error": {"message": f"scripted {action} for {text}"}})
             else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from openai_server import FakeServer
 
 from pipeline.errors import ServerError, UsageError
 from pipeline.secrets import find_secret
-from pipeline.serving import endpoint
+from pipeline.serving import clients, endpoint
 from pipeline.serving.endpoint import PROBES, base_url, connect
 
 REQUEST: dict[str, Any] = {
@@ -186,6 +188,40 @@ def test_a_model_that_the_endpoint_does_not_list(serve: Callable[..., FakeServer
     assert connect(server.url, "candidate", REQUEST, model="/models/own").model == "/models/own"
     server.models = b'{"data": []}'
     assert connect(server.url, "candidate", REQUEST, model="gaet").model == "gaet"
+
+
+def test_an_answer_that_never_ends_is_none(serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(endpoint, "_client", partial(endpoint._client, timeout_s=0.3))
+    with pytest.raises(ServerError, match=r"does not answer: ReadTimeout\('not whole after 0.3 s'\)"):
+        connect(serve({PROBES[0]: ["drip"]}).url, "baseline", REQUEST)
+
+
+def test_nor_is_one_of_any_size(serve: Callable[..., FakeServer], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "LARGEST", 100)
+    monkeypatch.setattr(endpoint, "PAUSE_S", 0.0)
+    server = serve()
+    server.models = b'{"data": [{"id": "' + b"x" * 100 + b'"}]}'
+    with pytest.raises(ServerError, match="more than 100 bytes"):
+        connect(server.url, "baseline", REQUEST)
+
+
+def test_secrets_in_what_it_tells_are_not_kept(serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.models = json.dumps(
+        {"data": [{"id": "gate", "owned_by": "hf_" + "Pl4nted" * 6, "root": "org/model"}]}
+    ).encode()
+    told = connect(server.url, "baseline", REQUEST).told
+    assert told["root"] == "org/model"
+    assert "owned_by" not in told
+
+
+@pytest.mark.parametrize("card", [{"id": None}, {"id": ""}, {"id": {}}, "gate", {"id": "gate", "n": float("nan")}])
+def test_cards_that_name_no_model(card: Any, serve: Callable[..., FakeServer]) -> None:
+    server = serve()
+    server.models = json.dumps({"data": [card]}).encode()
+    with pytest.raises(UsageError, match="gives no list of models"):
+        connect(server.url, "baseline", REQUEST)
 
 
 def test_a_connection_is_not_waited_for_as_long_as_an_answer() -> None:

@@ -119,7 +119,65 @@ def test_refused_turn_is_recorded_once_and_not_tried_again(serve: Serve, tmp_pat
     assert records["c"].reply.error is None
 
 
-@pytest.mark.parametrize("action", ["500", "garbage", "429", "deep", "gzip", "surrogate"])
+@pytest.mark.parametrize("status", ["413", "422"])
+def test_other_refusals_of_a_request_are_not_tried_again(serve: Serve, tmp_path: Path, status: str) -> None:
+    server = serve({"b": [status]})
+    run(server, tmp_path / "r", ["a", "b"], attempts=3)
+    assert server.texts() == ["a", "b"]
+    assert not lacks_answers(tmp_path / "r")
+
+
+@pytest.mark.parametrize("status", ["401", "402", "403", "407"])
+def test_who_may_not_ask_is_told_at_once(serve: Serve, tmp_path: Path, status: str) -> None:
+    server = serve({"b": [status]})
+    with pytest.raises(ServerError, match=f"refuses to answer: HTTP {status}: scripted"):
+        run(server, tmp_path / "r", ["a", "b", "c"], attempts=3)
+    assert list(read_records(tmp_path / "r")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"message": {"content": ["a part"]}},
+        {"message": {"content": 7}},
+        {"message": {"content": float("nan")}},
+        {"message": {"content": "x", "tool_calls": "look_up"}},
+        {"message": {"content": None, "tool_calls": [{"function": {"name": None, "arguments": "{}"}}]}},
+        {"message": {"content": "x"}, "finish_reason": {}},
+    ],
+)
+def test_an_answer_of_another_form_is_none(serve: Serve, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    server = serve()
+    server.named = lambda text: {"choices": [{"finish_reason": "stop", **wrong}]} if text == "b" else {}
+    records = run(server, tmp_path / "r", ["a", "b"])
+    assert str(records["b"].reply.error).startswith("unreadable answer: ")
+    assert lacks_answers(tmp_path / "r")
+
+
+@pytest.mark.parametrize("count", ["many", 1.5, True, float("nan")])
+def test_counts_of_another_form_are_none(serve: Serve, tmp_path: Path, count: Any) -> None:
+    server = serve()
+    server.named = lambda text: {"usage": {"prompt_tokens": 1, "completion_tokens": count}} if text == "b" else {}
+    assert run(server, tmp_path / "r", ["a", "b"])["b"].reply.error
+
+
+@pytest.mark.parametrize("action", ["ok", "400"])
+def test_a_key_that_the_server_repeats_is_not_kept(serve: Serve, tmp_path: Path, action: str) -> None:
+    server, key = serve({"b k3y-of-somebody": [action]}), "k3y-of-somebody"
+    replay(
+        url=server.url,
+        turns=[make_turn("a"), make_turn(f"b {key}")],
+        sampling=SAMPLING,
+        settings=ReplaySettings(concurrency=1),
+        path=tmp_path / "r",
+        headers={"authorization": f"Bearer {key}"},
+    )
+    kept = [record.reply for record in read_records(tmp_path / "r").values()]
+    assert "[key]" in f"{kept[1].content}{kept[1].error}"
+    assert key not in f"{kept[1].content}{kept[1].error}"
+
+
+@pytest.mark.parametrize("action", ["500", "garbage", "429", "404", "301", "deep", "gzip", "surrogate"])
 def test_missing_answer_is_asked_for_again(serve: Serve, tmp_path: Path, action: str) -> None:
     server = serve({"b": [action, "ok"]})
     records = run(server, tmp_path / "r", ["a", "b"])
