@@ -26,7 +26,6 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-
 NONSENSE = {"garbage": b"<html>not JSON</html>", "deep": b"[" * 200_000, "gzip": b"not gzip"}
 
 
