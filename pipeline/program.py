@@ -25,6 +25,8 @@ def no_exit() -> Iterator[None]:
     try:
         yield
     except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):  # by rich; see `main`
+            raise
         raise StageError(f"something ended the program before there was a result (exit {ending.code})") from ending
 
 

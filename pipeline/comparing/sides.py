@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +21,7 @@ from pipeline.serving.plan import EnginePlan, make_plan
 from pipeline.serving.replay import build_request
 from pipeline.settings import PROJECT_ROOT, GateSettings, ServingSettings, load_serving
 from pipeline.stages import endpoint_replay, resolve, serve_replay
-from pipeline.store import StageOutput, Store, started_at
+from pipeline.store import STAGE_FILE, StageOutput, Store, started_at
 from pipeline.tracking import download_model_uri
 
 Name = Literal["baseline", "candidate"]
@@ -87,7 +89,7 @@ class CheckpointSide:
     @property
     def label(self) -> str:
         """Model and serving settings."""
-        return f"{self.checkpoint.source} ({self.serving_name})"
+        return f"{_called(self.checkpoint)} ({self.serving_name})"
 
     @property
     def digest(self) -> str:
@@ -242,6 +244,15 @@ class EndpointSide:
             f"replies of the {self.name} that were kept from {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d %H:%M} "
             "UTC on and not asked for again: that its endpoint still serves this model, the fixed prompts alone show."
         ]
+
+
+def _called(checkpoint: Checkpoint) -> str:
+    """A name for people: of one that `quantize` made its format, of another directory its own name."""
+    made = checkpoint.path.parent
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        recipe = json.loads((made / STAGE_FILE).read_text(encoding="utf-8"))["inputs"]["recipe"]
+        return f"{recipe['scheme']} by {recipe['method']}, {made.name[:8]}"
+    return checkpoint.path.name if Path(checkpoint.source).is_absolute() else checkpoint.source
 
 
 def repeats(policy: GateSettings, name: Name) -> int:

@@ -63,7 +63,7 @@ def sweep(
     runs: list[dict[str, Any]] = []
     total = settings.sweep.repeats * len(settings.sweep.users) * len(SIDES) * len(PHASES)
     if (seconds := settings.least_seconds()) is not None:
-        progress.say("load", f"with think time the {total} runs take about {seconds / 60:,.0f} minutes")
+        progress.say("load", f"with think time the {total} runs take {seconds / 60:,.0f} minutes and the start of each")
 
     def measure(server: Server, side: str, repeat: int, users: int) -> None:
         for phase in PHASES:

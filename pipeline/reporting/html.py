@@ -79,7 +79,7 @@ def render(
             policy=yaml.safe_dump(record.policy, sort_keys=False, allow_unicode=True),
             recipe=yaml.safe_dump(record.candidate.recipe, sort_keys=False, allow_unicode=True),
             load_words=load,
-            headline=words.HEADLINES[record.verdict],
+            headline=words.headline(record),
             level=words.confidence(record),
             caveats=words.caveats(record, run.notes),
             risk=words.risk(record),

@@ -127,7 +127,7 @@ def _result(verdict: Verdict | None) -> Result:
 def _verdict(record: DecisionRecord) -> Case:
     lines = [reason.text for reason in record.reasons]
     lines += [f"Next step: {record.next_step}", f"What would change it: {record.to_change}"]
-    headline = f"{record.verdict.value}: {words.HEADLINES[record.verdict]}"
+    headline = f"{record.verdict.value}: {words.headline(record)}"
     return Case("verdict", _result(record.verdict), record.verdict.value, headline, "\n".join(lines))
 
 

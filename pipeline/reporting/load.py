@@ -9,11 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-HEAD = ("side", "users", "TTFT p50", "p95", "p99", "ITL p95", "p99", "reply p95", "req/s", "tok/s", "good/s", "SLO")
-_FIGURES = (
-    *("ttft_p50_ms", "ttft_p95_ms", "ttft_p99_ms", "itl_p95_ms", "itl_p99_ms", "e2el_p95_ms"),
-    *("request_throughput", "output_throughput", "goodput"),
-)
+HEAD = ("side", "users", "TTFT p95", "ITL p95", "reply p95", "req/s", "tok/s", "good/s", "SLO")
+_FIGURES = ("ttft_p95_ms", "itl_p95_ms", "e2el_p95_ms", "request_throughput", "output_throughput", "goodput")
 WIDE_HEAD = (
     *("side", "users", "TTFT p50", "p95", "p99", "ITL p50", "p95", "p99", "reply p50", "p95", "p99"),
     *("req/s", "tok/s", "good/s", "SLO"),
@@ -53,7 +50,7 @@ def server_rows(load: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
             _seen(told["most_waiting"], ".0f"),
             _seen(told["most_running"], ".0f"),
             _seen(told["most_kv_cache_use"], ".1f", 100),
-            f"{told['mean_queue_s']:.3g}",
+            f"{told['mean_queue_s']:.3f}",
             f"{told['preemptions']:.0f}",
             f"{100 * told['prefix_cache_hit_rate']:.0f}",
         )
@@ -93,6 +90,7 @@ def notes(load: Mapping[str, Any]) -> list[str]:
     lines = [*_arrivals(load), *_repeated(load)]
     lines += [_level(load, side, users) for side, users in load["most_users"].items()]
     lines.append(f"Latencies are compared at {_users(load['reference_users'])}.")
+    lines += _requests(load)
     spread = load["baseline_spread"]
     lines.append(
         f"Noise, most less least of the baseline's {load['sweep']['repeats']} repeats there: TTFT p95 "
@@ -102,6 +100,18 @@ def notes(load: Mapping[str, Any]) -> list[str]:
     if not load["representative"]:
         lines.append("Measured on a CPU: these speeds say nothing of a GPU, and count for no verdict.")
     return lines
+
+
+def _requests(load: Mapping[str, Any]) -> list[str]:
+    """How many requests a figure rests on; a record from before it was kept says nothing."""
+    sweep = load["sweep"]
+    if (each := sweep.get("prompts_per_user")) is None:
+        return []
+    sent = ", ".join(f"{users * each} at {_users(users)}" for users in sweep["users"])
+    return [
+        f"Requests of a run: {sent}. Tables show medians of {sweep['repeats']} repeats; what is gained is reckoned "
+        "with their geometric means."
+    ]
 
 
 def _arrivals(load: Mapping[str, Any]) -> list[str]:

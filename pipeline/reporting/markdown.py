@@ -24,7 +24,7 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
     """
     record = read_record(decision)
     lines = [
-        f"## {record.verdict.value}: {words.HEADLINES[record.verdict]}",
+        f"## {record.verdict.value}: {words.headline(record)}",
         "",
         f"{escape(run.recipe)} of {escape(run.model)}. {escape(words.tested(record))}",
         "",

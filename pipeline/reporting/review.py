@@ -32,7 +32,7 @@ def review_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
     parts = [
         f"# Decision record: {escape(run.recipe)} of {escape(run.model)}",
         "",
-        f"**{record.verdict.value}.** {escape(words.HEADLINES[record.verdict])}",
+        f"**{record.verdict.value}.** {escape(words.headline(record))}",
         "",
         *_section("Workload", _workload(record)),
         *_section("Quality gate", _gate(record)),

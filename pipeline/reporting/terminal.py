@@ -47,9 +47,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
     """
     record = read_record(decision)
     parts: list[RenderableType] = [
-        Text.assemble(
-            (record.verdict.value, f"bold {STYLES[record.verdict]}"), "  ", (words.HEADLINES[record.verdict], "bold")
-        ),
+        Text.assemble((record.verdict.value, f"bold {STYLES[record.verdict]}"), "  ", (words.headline(record), "bold")),
         _plain(f"{run.recipe} of {run.model}; {words.tested(record)}"),
         *(section("Waived, which is no ACCEPT", run.waivers) if run.waivers else ()),
         *section("Why", (_why(reason, record) for reason in record.reasons)),

@@ -20,6 +20,15 @@ HEADLINES: dict[Verdict, str] = {
     Verdict.INVALID: "No judgement on the candidate: the comparison itself cannot be relied on.",
 }
 
+TOUR_HEADLINE = "The candidate keeps what this tour asks for."
+
+
+def headline(record: DecisionRecord) -> str:
+    """The verdict in a sentence."""
+    tour = record.verdict is Verdict.ACCEPT and not record.policy.get("release", True)
+    return TOUR_HEADLINE if tour else HEADLINES[record.verdict]
+
+
 _METRIC_TITLES = {
     "policy_adherence": "Follows the policy",
     "tool_call_correct": "Makes the right tool call",
@@ -135,10 +144,10 @@ def resource_title(name: str) -> str:
 
 
 def resource_figure(name: str, values: tuple[float, ...]) -> str:
-    """The figures of one side: their geometric mean where there are several."""
-    if not values or min(values) <= 0:
-        return " ".join(f"{value:g}" for value in values) or NOT_KNOWN
-    mean = math.exp(sum(map(math.log, values)) / len(values))
+    """The figures of one side: their geometric mean where there are several, as in what is gained; 0 with a 0."""
+    if not values:
+        return NOT_KNOWN
+    mean = math.exp(sum(map(math.log, values)) / len(values)) if min(values) > 0 else 0.0
     if name == "weight_bytes":
         return size(round(mean))
     return f"{mean:,.0f} tokens" if name == "kv_tokens" else f"{mean:,.4g} {_RESOURCE_UNITS.get(name, '')}".strip()

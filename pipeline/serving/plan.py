@@ -163,7 +163,7 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
     if device == "cpu":
         notes = (
             "Served on a CPU: speed is not representative of a GPU.",
-            "FP8 layers run through quant-gate's reference kernel: the numerics of FP8, not its speed.",
+            "Layers in FP8, if any, run through quant-gate's reference kernel: the numerics of FP8, not its speed.",
         )
     if plain_cpu:
         notes += (

@@ -151,9 +151,18 @@ def _with_evidence(run: str) -> Path:
         raise UsageError(
             f"{directory.name} keeps no evidence, so it can be neither verified nor signed off: a comparison of sides "
             "that were there already has no candidate of a recipe, and of an endpoint no weights, to be signed for",
-            "Gate the candidate with `quant-gate run`, and sign that run off.",
+            _signable(),
         )
     return directory
+
+
+def _signable() -> str:
+    """Which runs there are instead."""
+    runs = sorted(path.parent for path in (Store().root / "runs").glob(f"[!.]*/{EVIDENCE_FILE}"))
+    names = [run.name for run in runs if not run.is_symlink()][:-4:-1]
+    if not names:
+        return "Gate the candidate with `quant-gate run`, and sign that run off."
+    return f"Name a run of the gate: {', '.join(names)} (with make: RUN={names[0]})."
 
 
 def _view(checked: Checked) -> Text:

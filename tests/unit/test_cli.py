@@ -304,6 +304,13 @@ def test_no_command_is_ended_by_a_library(
     assert "something ended the program before there was a result (exit 0)" in capsys.readouterr().err
 
 
+def test_who_reads_no_longer_is_told_of_that_alone() -> None:
+    command = f"{sys.executable} -m pipeline golden check --help | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=PROJECT_ROOT, capture_output=True, text=True, check=False)
+    assert "something ended the program" not in done.stderr
+    assert done.returncode in (0, 30)  # 0: the pipe took all of it
+
+
 def test_closed_standard_streams_are_not_taken_by_pipes_to_children() -> None:
     code = (
         "import os; from pipeline import program; os.close(0); program.open_standard_streams(); print(min(os.pipe()))"

@@ -147,6 +147,7 @@ def test_the_page_shows_both_sides_and_the_service_level() -> None:
         "baseline keeps the service level up to 4 users, the most that were tried: set max_num_seqs to 4 or more."
         in told
         and "count for no verdict" in told
+        and "Requests of a run: 3 at 1 user, 12 at 4 users. Tables show medians of 3 repeats" in told
     )
     half = facts | {"most_users": {"baseline": 1, "candidate": None}}
     assert notes(half)[1] == "The baseline keeps the service level up to 1 user: set max_num_seqs to 4."
