@@ -49,12 +49,15 @@ def plan_command(
     context: Annotated[
         int | None, typer.Option("--context", min=1, help="Tokens of a sequence; default: max_model_len.")
     ] = None,
-    users: Annotated[int | None, typer.Option("--users", min=1, help="Users who chat at the same time.")] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", min=1, max=10**9, help="Users who chat at the same time.")
+    ] = None,
     think_s: Annotated[
-        float, typer.Option("--think-s", min=0, help="Seconds that a user pauses after an answer.")
+        float, typer.Option("--think-s", min=0, max=86_400, help="Seconds that a user pauses after an answer.")
     ] = 30.0,
     answer_s: Annotated[
-        float | None, typer.Option("--answer-s", min=0.001, help="Seconds that an answer takes, queueing included.")
+        float | None,
+        typer.Option("--answer-s", min=0.001, max=86_400, help="Seconds that an answer takes, queueing included."),
     ] = None,
 ) -> None:
     """Say what the golden set can decide and what cards hold, before anything is spent.

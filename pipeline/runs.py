@@ -45,8 +45,12 @@ def read_kept_run(directory: Path) -> KeptRun:
     :raises RecordError: it is missing or damaged.
     """
     try:
-        return KeptRun(**json.loads((directory / RUN_FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        run = KeptRun(**json.loads((directory / RUN_FILE).read_text(encoding="utf-8")))
+        for name, value in asdict(run).items():
+            if not (isinstance(value, str) or (value is None and name in ("candidate", "mlflow_run"))):
+                raise TypeError(f"{name} is not text")
+        return run
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise RecordError(f"{directory / RUN_FILE}: cannot be read: {error}", "Run the gate again.") from error
 
 

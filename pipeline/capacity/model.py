@@ -23,6 +23,12 @@ _OTHER_STATE = re.compile(
 _WHOLE = "full_attention"
 _WINDOWED = {"sliding_attention": "sliding_window", "chunked_attention": "attention_chunk_size"}
 """Layer types with a bounded context, and the key of their bound."""
+_REMEDY = "Fetch the model's own config.json."
+_MOST = 2**31 - 1
+"""The most that a whole number of a config may be; far beyond any model, and nothing computed from it overflows."""
+_MOST_LAYERS = 1000
+_MOST_EXPERTS = 1024
+"""Layers and experts are listed one by one: more of either than of any model known would only fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,16 @@ class Model:
     attention: Attention
     experts: Experts | None
     tied: bool | None
+    path: Path = field(repr=False)
     config: Mapping[str, Any] = field(repr=False)
     notes: tuple[str, ...] = ()
+
+    def count(self, key: str, default: int | None = None, *, least: int = 1) -> int:
+        """A whole number of the config.
+
+        :raises ModelError: it is none, out of bounds, or missing where there is no default.
+        """
+        return _Reader(self.path, self.config).count(key, default, least=least)
 
 
 def read_model(folder: Path) -> Model:
@@ -116,10 +130,10 @@ def read_model(folder: Path) -> Model:
         )
     if config.get("is_encoder_decoder"):
         raise ModelError(f"{path}: an encoder-decoder model is not planned here", "Give a decoder-only model.")
-    layers = reader.count("num_hidden_layers")
+    layers = reader.count("num_hidden_layers", most=_MOST_LAYERS)
     windows, notes = _windows(reader, layers)
     return Model(
-        name=str(whole.get("model_type", "unknown")) if not isinstance(nested, dict) else str(nested["model_type"]),
+        name=str((nested if isinstance(nested, dict) else whole).get("model_type", "unknown")),
         layers=layers,
         hidden=reader.count("hidden_size"),
         vocabulary=reader.count("vocab_size"),
@@ -127,6 +141,7 @@ def read_model(folder: Path) -> Model:
         attention=_attention(reader, windows),
         experts=_experts(reader),
         tied=config.get("tie_word_embeddings"),
+        path=path,
         config=config,
         notes=notes,
     )
@@ -142,7 +157,7 @@ def _attention(reader: _Reader, windows: tuple[int | None, ...]) -> Attention:
             f"{reader.path}: attention differs from layer to layer, which is not planned here",
             "Take the size of the cache from the engine's own log (`KV cache size`).",
         )
-    head_dim = reader.count("head_dim", reader.count("hidden_size") // heads)
+    head_dim = reader.count("head_dim", reader.count("hidden_size") // heads or None)  # of more heads than width: none
     value_dim = reader.count("v_head_dim", head_dim)
     kv_heads = 1 if reader.config.get("multi_query") else reader.count("num_key_value_heads", heads)
     return Attention(heads, kv_heads, head_dim, value_dim, None, windows)
@@ -150,12 +165,14 @@ def _attention(reader: _Reader, windows: tuple[int | None, ...]) -> Attention:
 
 def _windows(reader: _Reader, layers: int) -> tuple[tuple[int | None, ...], tuple[str, ...]]:
     """The window of each layer that keeps a cache of its own, and what was not taken into account."""
-    config, own = reader.config, layers - reader.count("num_kv_shared_layers", 0, least=0)
+    config, own = reader.config, layers - reader.count("num_kv_shared_layers", 0, least=0, most=layers - 1)
     types = config.get("layer_types")
-    pattern = config.get("sliding_window_pattern")
-    if types is None and isinstance(pattern, int) and config.get("sliding_window"):
+    if types is None and isinstance(config.get("sliding_window_pattern"), int) and config.get("sliding_window"):
+        pattern = reader.count("sliding_window_pattern")
         types = [_WHOLE if (n + 1) % pattern == 0 else "sliding_attention" for n in range(layers)]
     if types is not None:
+        if not isinstance(types, list):
+            raise ModelError(f"{reader.path}: layer_types: {_shown(types)} is not a list", _REMEDY)
         if unknown := sorted({str(kind) for kind in types} - {_WHOLE, *_WINDOWED}):
             raise ModelError(
                 f"{reader.path}: layer_types: {unknown[0]!r} keeps a state that is not planned here",
@@ -166,7 +183,7 @@ def _windows(reader: _Reader, layers: int) -> tuple[tuple[int | None, ...], tupl
         return tuple(None if kind == _WHOLE else reader.count(_WINDOWED[kind]) for kind in types[:own]), ()
     notes: tuple[str, ...] = ()
     if config.get("sliding_window") and config.get("use_sliding_window", True):
-        notes = (f"The window of {config['sliding_window']:,} tokens is not counted: the cache may hold more.",)
+        notes = (f"The window of {reader.count('sliding_window'):,} tokens is not counted: the cache may hold more.",)
     return (None,) * own, notes
 
 
@@ -174,7 +191,8 @@ def _experts(reader: _Reader) -> Experts | None:
     for key in ("num_local_experts", "num_experts", "n_routed_experts"):
         if reader.config.get(key):
             inner = reader.count("moe_intermediate_size", reader.count("intermediate_size"))
-            return Experts(reader.count(key), reader.count("num_experts_per_tok"), inner)
+            experts = reader.count(key, most=_MOST_EXPERTS)
+            return Experts(experts, reader.count("num_experts_per_tok", most=experts), inner)
     return None
 
 
@@ -185,11 +203,19 @@ class _Reader:
     path: Path
     config: Mapping[str, Any]
 
-    def count(self, key: str, default: int | None = None, *, least: int = 1) -> int:
+    def count(self, key: str, default: int | None = None, *, least: int = 1, most: int = _MOST) -> int:
         value = self.config.get(key)
         if value is None and default is not None:
             return default
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            said = "missing" if value is None else f"{value!r} is not a whole number of {least} or more"
-            raise ModelError(f"{self.path}: {key}: {said}", "Fetch the model's own config.json.")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            said = "missing" if value is None else f"{_shown(value)} is not a whole number of {least} or more"
+            if isinstance(value, int) and value > most:
+                said = f"{_shown(value)} is above {most:,}"
+            raise ModelError(f"{self.path}: {key}: {said}", _REMEDY)
         return value
+
+
+def _shown(value: object) -> str:
+    """What a config says, short enough for a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

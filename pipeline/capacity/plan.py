@@ -22,6 +22,8 @@ KV_BYTES = {"bf16": 2, "fp8": 1}
 DEFAULT_RECIPES = ("fp8-dynamic", "int8-w8a8", "int4-awq")
 ALL_CARDS = "all"
 _CARDS = (1, 2, 4, 8, 16)
+_MOST = 10**9
+"""The most tokens and sequences that are planned: beyond any engine, and nothing computed from it overflows."""
 _FP8 = Scheme("plain", 8, True, symmetric=True, activations="dynamic")
 _INT8 = Scheme("plain", 8, False, symmetric=True, activations="dynamic")
 _LEVELS = ("native", "fallback", "missing")
@@ -86,14 +88,22 @@ class MemoryPlan:
 def load_of(serving: ServingSettings, cards: int, context: int | None = None) -> Load:
     """How an engine with these settings is run.
 
-    :raises SettingsError: ``extra_args`` sets something that is no number.
+    :raises SettingsError: ``extra_args`` sets something that is no number, or a number is beyond all sense.
     """
+    tokens = _extra(serving, "--max-num-batched-tokens")
+    sizes = {
+        "--context" if context else "max_model_len": context or serving.max_model_len,
+        "max_num_seqs": serving.max_num_seqs,
+        "extra_args: --max-num-batched-tokens": tokens or 0,
+    }
+    if beyond := [name for name, size in sizes.items() if size > _MOST]:
+        raise SettingsError(f"{beyond[0]} is above {_MOST:,}", "Give what the engine is to be run with.")
     return Load(
         context=context or serving.max_model_len,
         cards=cards,
         share=serving.gpu_memory_utilization,
         rows=serving.max_num_seqs,
-        batched_tokens=_extra(serving, "--max-num-batched-tokens"),
+        batched_tokens=tokens,
         eager=serving.enforce_eager,
     )
 
@@ -105,7 +115,7 @@ def _extra(serving: ServingSettings, flag: str) -> int | None:
     if not places:
         return None
     value = "".join(words[places[-1] + 1 :][:1])
-    found = re.fullmatch(r"(\d+)([KMGT]?)|(\d+(?:\.\d+)?)([kmgt])", value)
+    found = re.fullmatch(r"(\d{1,12})([KMGT]?)|(\d{1,12}(?:\.\d+)?)([kmgt])", value)
     if not found:
         raise SettingsError(
             f"extra_args: {flag} {value!r} is not a whole number, such as 8192, 8k (8,000) or 8K (8,192)",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pipeline.capacity.model import Model
+from pipeline.capacity.model import Experts, Model
 from pipeline.errors import ModelError
 from pipeline.quantizers.checkpoint import Tensor
 
@@ -25,7 +25,7 @@ def expected_tensors(model: Model) -> list[Tensor]:
     layer = _LAYERS.get(model.name)
     if layer is None or model.config.get("vision_config"):
         raise ModelError(
-            f"model_type {model.name!r}: which tensors it has is not known without its weight files",
+            f"{model.path}: model_type {model.name!r}: which tensors it has is not known without its weight files",
             f"Give a directory with the safetensors files. Known from config.json alone: {', '.join(sorted(_LAYERS))}.",
         )
     found = [("model.embed_tokens.weight", (model.vocabulary, model.hidden)), ("model.norm.weight", (model.hidden,))]
@@ -53,41 +53,42 @@ def _phi(model: Model, number: int) -> Shapes:
 
 
 def _mixtral(model: Model, number: int) -> Shapes:
-    assert model.experts is not None
+    experts = _demanded(model, "num_local_experts")
     yield from _norms(model)
     yield from _heads(model)
-    yield "block_sparse_moe.gate.weight", (model.experts.count, model.hidden)
-    for expert in range(model.experts.count):
-        for name, shape in zip(("w1", "w3", "w2"), _mlp_shapes(model.hidden, model.experts.inner), strict=True):
+    yield "block_sparse_moe.gate.weight", (experts.count, model.hidden)
+    for expert in range(experts.count):
+        for name, shape in zip(("w1", "w3", "w2"), _mlp_shapes(model.hidden, experts.inner), strict=True):
             yield f"block_sparse_moe.experts.{expert}.{name}.weight", shape
 
 
 def _qwen_moe(model: Model, number: int) -> Shapes:
-    config, experts = model.config, model.experts
-    assert experts is not None
+    _demanded(model, "num_experts")
     yield from _norms(model)
     yield from _heads(model)
-    step, dense = int(config.get("decoder_sparse_step") or 1), config.get("mlp_only_layers") or ()
+    step, dense = model.count("decoder_sparse_step", 1), model.config.get("mlp_only_layers") or []
+    if not isinstance(dense, list):
+        raise ModelError(f"{model.path}: mlp_only_layers is not a list", "Fetch the model's own config.json.")
     if number in dense or (number + 1) % step:
         yield from _mlp("mlp", model.hidden, model.inner)
         return
     yield from _routed(model)
-    if shared := config.get("shared_expert_intermediate_size"):
-        yield from _mlp("mlp.shared_expert", model.hidden, int(shared))
+    if shared := model.count("shared_expert_intermediate_size", 0, least=0):
+        yield from _mlp("mlp.shared_expert", model.hidden, shared)
         yield "mlp.shared_expert_gate.weight", (1, model.hidden)
 
 
 def _deepseek(model: Model, number: int) -> Shapes:
     """Multi-head latent attention: DeepSeek-V2 (2024), section 2.1 and appendix B."""
-    config, hidden, heads = model.config, model.hidden, model.attention.heads
-    rank, rope = int(config["kv_lora_rank"]), int(config["qk_rope_head_dim"])
-    plain, value = int(config["qk_nope_head_dim"]), int(config["v_head_dim"])
+    hidden, heads = model.hidden, model.attention.heads
+    rank, rope = model.count("kv_lora_rank"), model.count("qk_rope_head_dim")
+    plain, value = model.count("qk_nope_head_dim"), model.count("v_head_dim")
     yield from _norms(model)
     queries = heads * (plain + rope)
-    if compressed := config.get("q_lora_rank"):
-        yield "self_attn.q_a_proj.weight", (int(compressed), hidden)
-        yield "self_attn.q_a_layernorm.weight", (int(compressed),)
-        yield "self_attn.q_b_proj.weight", (queries, int(compressed))
+    if compressed := model.count("q_lora_rank", 0, least=0):
+        yield "self_attn.q_a_proj.weight", (compressed, hidden)
+        yield "self_attn.q_a_layernorm.weight", (compressed,)
+        yield "self_attn.q_b_proj.weight", (queries, compressed)
     else:
         yield "self_attn.q_proj.weight", (queries, hidden)
     yield "self_attn.kv_a_proj_with_mqa.weight", (rank + rope, hidden)
@@ -95,14 +96,24 @@ def _deepseek(model: Model, number: int) -> Shapes:
     yield "self_attn.kv_b_proj.weight", (heads * (plain + value), rank)
     yield "self_attn.o_proj.weight", (hidden, heads * value)
     experts = model.experts
-    if experts is None or number < int(config.get("first_k_dense_replace") or 0):
+    if experts is None or number < model.count("first_k_dense_replace", 0, least=0):
         yield from _mlp("mlp", hidden, model.inner)
         return
     yield from _routed(model)
     if model.name == "deepseek_v3":
         yield "mlp.gate.e_score_correction_bias", (experts.count,)
-    if shared := config.get("n_shared_experts"):
-        yield from _mlp("mlp.shared_experts", hidden, int(shared) * experts.inner)
+    if shared := model.count("n_shared_experts", 0, least=0):
+        yield from _mlp("mlp.shared_experts", hidden, shared * experts.inner)
+
+
+def _demanded(model: Model, key: str) -> Experts:
+    """The experts of an architecture that has them.
+
+    :raises ModelError: the config names none.
+    """
+    if model.experts is None:
+        raise ModelError(f"{model.path}: {key}: missing", "Fetch the model's own config.json.")
+    return model.experts
 
 
 def _norms(model: Model) -> Shapes:

@@ -111,8 +111,10 @@ class Weights:
 def has_weights(folder: Path) -> bool:
     """Whether all weight files lie in a folder; of an interrupted download the config tells more."""
     if (folder / INDEX).is_file():
-        names = set((read_json(folder / INDEX).get("weight_map") or {}).values())
-        return bool(names) and all((folder / str(name)).is_file() for name in names)
+        named = read_json(folder / INDEX).get("weight_map") or {}
+        if not isinstance(named, dict):
+            raise ModelError(f"{folder / INDEX}: weight_map is no JSON object", "Fetch the checkpoint again.")
+        return bool(named) and all((folder / str(name)).is_file() for name in named.values())
     return (folder / WEIGHTS).is_file()
 
 
@@ -191,7 +193,12 @@ def planned_weights(tensors: Sequence[Tensor], model: Model, recipe: Recipe | No
 
 
 def _declaration(model: Model) -> Mapping[str, Any]:
-    return model.config.get("quantization_config") or model.config.get("compression_config") or {}
+    said = model.config.get("quantization_config") or model.config.get("compression_config") or {}
+    if not isinstance(said, dict):
+        raise ModelError(
+            f"{model.path}: quantization_config is no JSON object", "Fetch or copy the checkpoint's own config.json."
+        )
+    return said
 
 
 def _loaded(folder: Path, model: Model) -> list[Stored]:
@@ -219,7 +226,10 @@ def _stored(name: str, tensors: Sequence[Stored], declared: Declared, model: Mod
         raise ModelError(
             f"{name} is stored quantized, which config.json does not declare", "Run `quant-gate inspect` on it."
         )
-    values = next(t for t in tensors if t.name.rpartition(".")[2] in ("weight", "weight_packed", "qweight"))
+    parts = {tensor.name.rpartition(".")[2]: tensor for tensor in tensors}
+    values = parts.get("weight") or parts.get("weight_packed") or parts.get("qweight")
+    if values is None or scheme.bits < 1:
+        raise ModelError(f"{name}: its {scheme.name} weights cannot be counted", "Run `quant-gate inspect` on it.")
     packed = values.bytes * 8 // scheme.bits
     return _part(name, scheme, packed, sum(tensor.bytes for tensor in tensors), model)
 

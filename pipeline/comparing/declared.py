@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pipeline.secrets import find_secret
 from pipeline.settings import Flags, load_settings
 
+_MOST = 10**15
+"""More than any endpoint holds, and still a number that can be reckoned with as a fraction."""
+
 
 class _Facts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -19,10 +22,10 @@ class Declared(_Facts):
 
     model: str | None = Field(None, description="name to ask for; needed where the endpoint lists several")
     weights: str | None = Field(None, description="what the weights are: a digest, a repository with its revision")
-    weight_bytes: int | None = Field(None, ge=1)
+    weight_bytes: int | None = Field(None, ge=1, le=_MOST)
     engine: str | None = Field(None, description="name and version of what serves it")
     kv_cache_dtype: str | None = None
-    kv_tokens: int | None = Field(None, ge=1, description="tokens that fit into its KV cache")
+    kv_tokens: int | None = Field(None, ge=1, le=_MOST, description="tokens that fit into its KV cache")
     flags: Flags = ()
 
     @field_validator("model", "weights", "engine", "kv_cache_dtype")

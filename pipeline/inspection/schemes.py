@@ -162,7 +162,7 @@ def read_declared(config: Mapping[str, Any]) -> Declared:
         raise UnknownScheme(f"quant_method {method or 'missing'!r}")
     try:
         return readers[method](config)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UnknownScheme(f"{method}: {error!r}") from error
 
 

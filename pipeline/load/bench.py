@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import LoadError
-from pipeline.load.settings import LoadSettings
+from pipeline.load.settings import TIMEOUT_S, LoadSettings
 from pipeline.load.workload import Request
 from pipeline.processes import Group
 from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan
 
 KINDS = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = (50, 95, 99)
-TIMEOUT_S = 3600.0
 
 
 def command(

@@ -10,7 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from pipeline.settings import CONFIGS, load_settings
 
-Users = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False, min_length=1)]  # YAML has lists only
+TIMEOUT_S = 3600.0
+"""After so long a run of `bench serve` is stopped."""
+_MOST_REQUESTS = 1_000_000
+"""Of one run: they are written to a file, one a line."""
+Users = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=100_000)], ...], Field(strict=False, min_length=1)
+]  # YAML has lists only
+Milliseconds = Annotated[float, Field(gt=0, le=TIMEOUT_S * 1000)]
 
 
 class _Facts(BaseModel):
@@ -21,13 +28,17 @@ class Sweep(_Facts):
     """How much is measured."""
 
     users: Users = Field((1, 8, 16, 32, 48, 64), description="requests in flight at most, level by level")
-    prompts_per_user: int = Field(4, ge=1, description="so many requests at each level")
-    repeats: int = Field(4, ge=2, description="measurements of both sides, in pairs; a single one shows no limits")
+    prompts_per_user: int = Field(4, ge=1, le=_MOST_REQUESTS, description="so many requests at each level")
+    repeats: int = Field(
+        4, ge=2, le=1000, description="measurements of both sides, in pairs; a single one shows no limits"
+    )
 
     @model_validator(mode="after")
     def _growing(self) -> Sweep:
         if any(later <= earlier for earlier, later in pairwise(self.users)):
             raise ValueError("users must increase")
+        if self.users[-1] * self.prompts_per_user > _MOST_REQUESTS:
+            raise ValueError(f"users times prompts_per_user is above {_MOST_REQUESTS:,} requests in one run")
         return self
 
 
@@ -35,7 +46,9 @@ class Arrivals(_Facts):
     """When requests come."""
 
     think_time_s: float | None = Field(None, description="between a reply and the next request of a user")
-    burstiness: float = Field(1.0, gt=0, description="shape of the gamma distribution of intervals; 1: Poisson")
+    burstiness: float = Field(
+        1.0, gt=0, le=1000, description="shape of the gamma distribution of intervals; 1: Poisson"
+    )
 
     @field_validator("think_time_s")
     @classmethod
@@ -49,9 +62,9 @@ class Arrivals(_Facts):
 class Level(_Facts):
     """What a request may take at the 95th percentile, milliseconds, and what is swept."""
 
-    ttft_ms: float = Field(1000, gt=0)
-    tpot_ms: float = Field(50, gt=0)
-    e2el_ms: float = Field(10000, gt=0)
+    ttft_ms: Milliseconds = 1000
+    tpot_ms: Milliseconds = 50
+    e2el_ms: Milliseconds = 10000
     sweep: Sweep = Sweep()
 
 
@@ -60,6 +73,20 @@ class LoadSettings(Level):
 
     arrivals: Arrivals = Arrivals()
     cpu: Level | None = Field(None, description="used instead where the engine runs on a CPU")
+
+    @model_validator(mode="after")
+    def _runs_end(self) -> LoadSettings:
+        """Requests of a run with think time come at their own pace, and it is stopped after an hour."""
+        if (think := self.arrivals.think_time_s) is None:
+            return self
+        for where, level in (("", self), ("cpu.", self.cpu)):
+            if level and (seconds := _arriving(level, think)) >= TIMEOUT_S:
+                raise ValueError(
+                    f"with arrivals.think_time_s {think:g}, {where}e2el_ms {level.e2el_ms:g} and "
+                    f"{where}sweep.prompts_per_user {level.sweep.prompts_per_user} the requests of one run arrive over "
+                    f"{seconds:g} s, and it is stopped after {TIMEOUT_S:,.0f}"
+                )
+        return self
 
     def on(self, device: str) -> LoadSettings:
         """The settings for a device, ``cpu`` or ``cuda``."""
@@ -84,7 +111,12 @@ class LoadSettings(Level):
         if (think := self.arrivals.think_time_s) is None:
             return None
         runs = len(self.sweep.users) * self.sweep.repeats * 2 * 2  # both sides, with an empty cache and with a warm one
-        return runs * self.sweep.prompts_per_user * (think + self.e2el_ms / 1000)
+        return runs * _arriving(self, think)
+
+
+def _arriving(level: Level, think_s: float) -> float:
+    """Seconds over which the requests of one run arrive, however many users there are."""
+    return level.sweep.prompts_per_user * (think_s + level.e2el_ms / 1000)
 
 
 def load_load_settings(path: Path | None = None) -> LoadSettings:

@@ -118,12 +118,17 @@ def _files(root: Path) -> list[Path]:
             '{"messages": [...], "tools": [...]}; never those of a golden set.',
         )
     for file in files:
-        for folder in file.resolve().parents:
-            if folder.name == "transcripts" or (folder / "transcripts").is_dir():
-                raise GoldenSetError(
-                    f"calibration text {file} lies inside the golden set {folder}",
-                    "Calibrate on other conversations than those the candidate is judged by.",
-                )
+        try:
+            within = [f for f in file.resolve().parents if f.name == "transcripts" or (f / "transcripts").is_dir()]
+        except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
+            raise GoldenSetError(
+                f"calibration text {file}: where it lies cannot be told: {error}", "Mend or remove the link."
+            ) from error
+        if within:
+            raise GoldenSetError(
+                f"calibration text {file} lies inside the golden set {within[0]}",
+                "Calibrate on other conversations than those the candidate is judged by.",
+            )
     return files
 
 

@@ -51,6 +51,8 @@ _OURS = {
     *("--host", "--port", "--uds", "--api-key", "--root-path", "--chat-template"),
 }
 """Flags that decide what is served, how it is reached or where flags come from: not for ``extra_args``."""
+_TELLING = {"-h", "--help", "-v", "--version"}
+"""Flags with which the engine prints something and ends, though it knows them."""
 _INVARIANT = "VLLM_BATCH_INVARIANT"
 """Switches the engine to kernels whose results do not depend on what else is in the batch."""
 _INVARIANT_CAPABILITY = 8.0
@@ -152,6 +154,11 @@ def make_plan(settings: ServingSettings, store: Store | None = None) -> EnginePl
         raise SettingsError(
             f"extra_args: {', '.join(taken)} are set by the gate",
             "Remove them from extra_args; most have a setting of their own in configs/serving.",
+        )
+    if telling := sorted(_TELLING.intersection(_names(settings.extra_args))):
+        raise SettingsError(
+            f"extra_args: with {', '.join(telling)} the engine prints something and ends, and serves nothing",
+            "Remove it from extra_args in configs/serving.",
         )
     if settings.extra_args or version != CHECKED_VERSION or _chosen(settings):
         _check_flags(flags, python, device, store or Store())

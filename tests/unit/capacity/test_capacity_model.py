@@ -96,12 +96,52 @@ def test_a_nested_config_is_that_of_its_language_model(tmp_path: Path) -> None:
         ({"layer_types": ["sliding_attention"] * 32}, "sliding_window: missing"),
         ({"global_head_dim": 512}, "attention differs from layer to layer"),
         ({"is_encoder_decoder": True}, "an encoder-decoder model"),
+        ({"sliding_window": 512, "sliding_window_pattern": 0}, "sliding_window_pattern: 0 is not a whole number"),
+        ({"layer_types": 5}, "layer_types: 5 is not a list"),
+        ({"sliding_window": "x"}, "sliding_window: 'x' is not a whole number"),
+        ({"num_kv_shared_layers": 32}, "num_kv_shared_layers: 32 is above 31"),
+        ({"num_kv_shared_layers": 33}, "num_kv_shared_layers: 33 is above 31"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers: 1000000000 is above 1,000"),
+        ({"num_hidden_layers": 10**18}, "num_hidden_layers: 1000000000000000000 is above 1,000"),
+        ({"vocab_size": 10**400}, r"vocab_size: 10{59}\.\.\. is above 2,147,483,647"),
+        ({"num_local_experts": 10**9, "num_experts_per_tok": 2}, "num_local_experts: 1000000000 is above 1,024"),
+        ({"num_local_experts": 8, "num_experts_per_tok": 9}, "num_experts_per_tok: 9 is above 8"),
+        ({"num_attention_heads": 8192, "head_dim": None}, "head_dim: missing"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(changes: dict[str, Any], fault: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=fault) as caught:
         read_model(bare(tmp_path, "Llama-3.1-8B", **changes))
     assert "config.json" in caught.value.message and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "fault"),
+    [
+        ("Qwen1.5-MoE-A2.7B", {"decoder_sparse_step": "x"}, "decoder_sparse_step: 'x' is not"),
+        ("Qwen1.5-MoE-A2.7B", {"mlp_only_layers": 5}, "mlp_only_layers is not a list"),
+        ("Qwen1.5-MoE-A2.7B", {"shared_expert_intermediate_size": -1}, "shared_expert_intermediate_size: -1 is not"),
+        ("Qwen1.5-MoE-A2.7B", {"num_experts": None}, "num_experts: missing"),
+        ("DeepSeek-V3", {"v_head_dim": None}, "v_head_dim: missing"),
+        ("DeepSeek-V3", {"q_lora_rank": []}, r"q_lora_rank: \[\] is not"),
+        ("DeepSeek-V3", {"n_shared_experts": "1"}, "n_shared_experts: '1' is not"),
+        ("DeepSeek-V3", {"first_k_dense_replace": 0.5}, "first_k_dense_replace: 0.5 is not"),
+        ("Llama-3.1-8B", {"model_type": "mixtral"}, "num_local_experts: missing"),
+    ],
+)
+def test_shapes_that_the_config_does_not_say(name: str, changes: dict[str, Any], fault: str, tmp_path: Path) -> None:
+    model = read_model(bare(tmp_path, name, **changes))
+    with pytest.raises(ModelError, match=fault) as caught:
+        expected_tensors(model)
+    assert "config.json" in caught.value.message and caught.value.remedy
+
+
+def test_a_nested_config_of_no_type(tmp_path: Path) -> None:
+    """Its weight files would say what it holds; without them there is nothing to count."""
+    nested = {key: value for key, value in MODELS["Mistral-7B-v0.1"][0].items() if key != "model_type"}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mistral3", "text_config": nested}))
+    with pytest.raises(ModelError, match="model_type 'unknown': which tensors it has is not known"):
+        expected_tensors(read_model(tmp_path))
 
 
 def test_a_folder_without_a_config_and_an_unknown_architecture(tmp_path: Path) -> None:

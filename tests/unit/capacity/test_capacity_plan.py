@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from gate_fakes import DEAD_SERVER, write_golden, write_policy
@@ -131,10 +132,23 @@ def test_tokens_of_a_step_are_read_as_the_engine_reads_them(words: tuple[str, ..
     assert load_of(ServingSettings(extra_args=words), 1).batched_tokens == tokens
 
 
-@pytest.mark.parametrize("wrong", ["1.5K", "many", "", "-4"])
+@pytest.mark.parametrize("wrong", ["1.5K", "many", "", "-4", "9" * 400, "9" * 400 + ".0k"])
 def test_tokens_that_are_no_number(wrong: str) -> None:
     with pytest.raises(SettingsError, match="is not a whole number"):
         load_of(ServingSettings(extra_args=("--max-num-batched-tokens", wrong)), 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"max_model_len": 10**400}, "max_model_len is above"),
+        ({"max_num_seqs": 10**400}, "max_num_seqs is above"),
+        ({"extra_args": ("--max-num-batched-tokens=9T",)}, "--max-num-batched-tokens is above"),
+    ],
+)
+def test_sizes_beyond_all_sense(settings: dict[str, Any], fault: str) -> None:
+    with pytest.raises(SettingsError, match=fault):
+        load_of(ServingSettings(**settings), 1)
 
 
 def test_servers_are_counted_by_what_they_run_at_once(tmp_path: Path) -> None:
@@ -231,9 +245,21 @@ def test_a_model_that_is_not_here_is_not_planned(end: Callable) -> None:
         (["--recipe", "int5"], "unknown name 'int5'"),
         (["--users", "10"], "--users and --answer-s belong together"),
         (["--tensor-parallel", "3"], "32 attention heads cannot be shared by 3 cards"),
+        (["--context", "9" * 400], "--context is above 1,000,000,000"),
     ],
 )
 def test_wrong_use_ends_with_2(words: list[str], fault: str, end: Callable, tmp_path: Path) -> None:
     done = end("--model", str(bare(tmp_path, "Llama-3.1-8B")), *words)
     assert done.code == 2
     assert fault in done.err and "remedy:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--answer-s", "inf"), ("--answer-s", "nan"), ("--think-s", "inf"), ("--think-s", "nan"), ("--users", "9" * 400)],
+)
+def test_traffic_that_is_none_ends_with_2(option: str, value: str, end: Callable, tmp_path: Path) -> None:
+    given = {"--users": "10", "--answer-s": "8", option: value}
+    words = [word for pair in given.items() for word in pair]
+    done = end("--model", str(bare(tmp_path, "Llama-3.1-8B")), *words)
+    assert done.code == 2 and option in done.err

@@ -217,6 +217,43 @@ def test_faults_are_named(tmp_path: Path) -> None:
         builds(unseen, read_model(unseen), [])
 
 
+@pytest.mark.parametrize("said", ["x", [1], 5])
+def test_a_declaration_that_is_no_object(said: object, tmp_path: Path) -> None:
+    folder = bare(tmp_path, "Llama-3.1-8B", quantization_config=said)
+    with pytest.raises(ModelError, match=r"config\.json: quantization_config is no JSON object"):
+        builds(folder, read_model(folder), [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"quant_method": "fp8", "weight_block_size": [128]},
+        {"quant_method": "gptq", "bits": 4, "group_size": float("inf"), "sym": True},
+    ],
+)
+def test_a_declaration_of_odd_numbers(said: object, tmp_path: Path) -> None:
+    folder = bare(tmp_path, "Llama-3.1-8B", quantization_config=said)
+    with pytest.raises(ModelError, match=r"config\.json: quantization_config cannot be read here"):
+        builds(folder, read_model(folder), [])
+
+
+@pytest.mark.parametrize(("part", "bits"), [("scales", 4), ("qweight", 0)])
+def test_quantized_weights_that_cannot_be_counted(part: str, bits: int, tmp_path: Path) -> None:
+    """Scales without weights, and a rule that makes weights of no bits."""
+    said = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "dynamic": {"model": {"bits": bits}}}
+    tensors = {f"model.layers.0.mlp.up_proj.{part}": np.zeros((4, 4), np.int32)}
+    folder = write(tmp_path / "model", tensors, quantization_config=said)
+    with pytest.raises(ModelError, match=r"up_proj: its INT\d.* weights cannot be counted"):
+        builds(folder, read_model(folder), [])
+
+
+def test_an_index_that_is_none(tmp_path: Path) -> None:
+    folder = bare(tmp_path, "SmolLM2-135M")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": [1]}')
+    with pytest.raises(ModelError, match="weight_map is no JSON object"):
+        has_weights(folder)
+
+
 def test_weights_that_are_quantized_without_a_word(tmp_path: Path) -> None:
     tensors = arrays()
     tensors["model.layers.0.mlp.up_proj.weight"] = tensors["model.layers.0.mlp.up_proj.weight"].astype(np.int8)

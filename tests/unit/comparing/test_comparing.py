@@ -14,6 +14,7 @@ from openai_server import FakeServer
 
 from pipeline import cli
 from pipeline.comparing.comparing import Compared, CompareRequest, compare
+from pipeline.comparing.declared import load_declarations
 from pipeline.errors import ServerError, SettingsError, UsageError
 from pipeline.progress import Silent
 from pipeline.signoff import commands
@@ -307,6 +308,15 @@ def test_a_typing_error_in_the_declaration_names_its_line(
 ) -> None:
     with pytest.raises(SettingsError, match=r"declared.yaml:2: candidate.wieghts: Extra inputs"):
         run(golden, tmp_path, endpoint(), endpoint(), text="baseline: {}\ncandidate: {wieghts: x}\n")
+
+
+@pytest.mark.parametrize("field", ["weight_bytes", "kv_tokens"])
+def test_a_declared_size_beyond_all_sense(field: str, tmp_path: Path) -> None:
+    """Too large for a float, it would end the comparison after both sides were replayed."""
+    file = tmp_path / "declared.yaml"
+    file.write_text(f"candidate: {{{field}: 1{'0' * 320}}}\n")
+    with pytest.raises(SettingsError, match=f"candidate.{field}: Input should be less than or equal to 10{{15}}"):
+        load_declarations(file)
 
 
 def test_the_command(

@@ -118,6 +118,31 @@ def test_no_think_time_is_no_think_time_of_zero() -> None:
         LoadSettings.model_validate({"arrivals": {"think_time_s": 0}})
 
 
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"arrivals": {"think_time_s": 1.0e308}}, "arrive over inf s, and it is stopped after 3,600"),
+        ({"arrivals": {"think_time_s": 1000.0}}, "sweep.prompts_per_user 4 the requests of one run arrive over 4040 s"),
+        (
+            {"arrivals": {"think_time_s": 800.0}, "cpu": {"sweep": {"prompts_per_user": 5}}},
+            r"cpu\.sweep\.prompts_per_user 5 the requests",
+        ),
+        ({"arrivals": {"burstiness": 1.0e308}}, "less than or equal to 1000"),
+        ({"sweep": {"users": [100_000_000_000]}}, "less than or equal to 100000"),
+        ({"sweep": {"users": [1, 100_000], "prompts_per_user": 11}}, "above 1,000,000 requests in one run"),
+        ({"sweep": {"repeats": 10**9}}, "less than or equal to 1000"),
+        *(({name: 1.0e308}, "less than or equal to 3600000") for name in ("ttft_ms", "tpot_ms", "e2el_ms")),
+    ],
+)
+def test_what_cannot_end_is_refused_before_it_begins(settings: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        LoadSettings.model_validate(settings)
+
+
+def test_think_time_of_minutes() -> None:
+    LoadSettings.model_validate({"arrivals": {"think_time_s": 889.0}, "cpu": {"sweep": {"prompts_per_user": 2}}})
+
+
 def test_both_sides_of_a_pair_are_asked_at_the_same_moments_and_each_repeat_at_others() -> None:
     assert [f"--seed {repeat} " in arguments(SETTINGS, repeat) for repeat in (0, 3)] == [True, True]
 

@@ -181,6 +181,13 @@ def test_what_logs_hold_beside_is_left_alone(tmp_path: Path) -> None:
     assert sample == {"messages": logged["messages"], "tools": logged["tools"]}
 
 
+def test_a_file_that_is_a_link_to_itself(tmp_path: Path) -> None:
+    root = written(tmp_path, [conversation(1)])
+    (root / "b.jsonl").symlink_to("b.jsonl")
+    with pytest.raises(GoldenSetError, match=r"b\.jsonl: where it lies cannot be told"):
+        select(root, 1)
+
+
 def test_no_files(tmp_path: Path) -> None:
     with pytest.raises(GoldenSetError, match=r"no \*\.jsonl file"):
         select(tmp_path, 1)

@@ -241,6 +241,14 @@ def test_a_flag_with_a_setting_of_its_own_is_not_an_extra(flag: str) -> None:
         make_plan(ServingSettings(enforce_eager=True, extra_args=(flag, "x")))
 
 
+@pytest.mark.parametrize("flag", ["--help", "-h", "--help=all", "--version", "-v"])
+def test_a_flag_that_serves_nothing_is_refused(flag: str, tmp_path: Path) -> None:
+    store = store_with_help(tmp_path, "".join(f"  {f}\n" for f in make_plan(ServingSettings()).flags) + HELP + flag)
+    with pytest.raises(SettingsError, match="the engine prints something and ends") as raised:
+        make_plan(ServingSettings(extra_args=(flag,)), store)
+    assert flag.partition("=")[0] in raised.value.message
+
+
 def test_parallelism_needs_gpus() -> None:
     with pytest.raises(SettingsError, match="tensor_parallel_size is 2"):
         make_plan(ServingSettings(tensor_parallel_size=2))
