@@ -38,6 +38,7 @@ class Load:
     :ivar rows: sequences in one step at most (``max_num_seqs``).
     :ivar batched_tokens: tokens in one step at most; None: the engine's default for the card.
     :ivar overhead_gib: a measured overhead in place of the estimate.
+    :ivar dtype: what activations and unquantized weights are computed in.
     """
 
     context: int
@@ -47,6 +48,7 @@ class Load:
     batched_tokens: int | None = None
     eager: bool = False
     overhead_gib: float | None = None
+    dtype: str = "bfloat16"
 
 
 @dataclass(frozen=True, slots=True)

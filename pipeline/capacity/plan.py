@@ -105,6 +105,7 @@ def load_of(serving: ServingSettings, cards: int, context: int | None = None) ->
         rows=serving.max_num_seqs,
         batched_tokens=tokens,
         eager=serving.enforce_eager,
+        dtype=serving.dtype,
     )
 
 
@@ -193,6 +194,8 @@ def _row(model: Model, weights: Weights, kv: str, name: str, hardware: Hardware,
     level, note = (worst.level, worst.note) if worst else ("native", "")
     if kv == "fp8" and not serves_fp8_kv(gpu, hardware):
         level, note = "missing", "the engine keeps no FP8 cache there"
+    if load.dtype == "bfloat16" and "bf16" not in gpu.native:  # vLLM 0.32, platforms/cuda.py: from 8.0 on
+        level, note = "missing", "the engine refuses dtype bfloat16 there: set float16 in the serving file"
 
     def ceiling(sequences: int) -> float:
         return decode_ceiling(

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from gate_fakes import DEAD_SERVER, write_golden, write_policy
@@ -31,8 +31,9 @@ def plan(
     cards_per_model: int = 1,
     context: int = 8192,
     traffic: Traffic | None = None,
+    dtype: Literal["bfloat16", "float16"] = "bfloat16",
 ) -> MemoryPlan:
-    load = load_of(ServingSettings(), cards_per_model, context)
+    load = load_of(ServingSettings(dtype=dtype), cards_per_model, context)
     return plan_memory(folder, folder.name, [load_recipe(r) for r in recipes], cards, HARDWARE, load, traffic)
 
 
@@ -81,6 +82,15 @@ def test_the_first_choice_of_a_card(card: str, first: tuple[str, str], advice: s
     planned = plan(bare(tmp_path, "Llama-3.1-8B"), card)
     assert chosen(planned) == first
     assert advice in planned.cards[0].advice
+
+
+def test_a_card_before_ampere_computes_in_float16_alone(tmp_path: Path) -> None:
+    """vLLM: "Bfloat16 is only supported on GPUs with compute capability of at least 8.0"; a T4 has 7.5."""
+    folder = bare(tmp_path, "Llama-3.1-8B")
+    refused = plan(folder, "t4").cards[0]
+    assert refused.preferred is None and {row.level for row in refused.rows} == {"missing"}
+    assert {"float16" in row.note for row in refused.rows} == {True}
+    assert chosen(plan(folder, "t4", dtype="float16", context=4096)) == ("int4-awq", "bf16")  # INT8 leaves 3.7 GiB
 
 
 def test_rows_say_how_the_engine_serves_them(tmp_path: Path) -> None:
