@@ -244,7 +244,7 @@ class Recipe(_Facts):
     eight_bit: EightBit | None = None
     kv_cache: Literal["FP8"] | None = Field(None, description="also quantize what attention keeps of past tokens")
     smoothquant: float | None = Field(None, ge=0, le=1, description="SmoothQuant migration strength, if used")
-    dampening: float = Field(0.01, gt=0, description="GPTQ: share of the mean Hessian diagonal added to it")
+    dampening: float = Field(0.01, gt=0, le=1, description="GPTQ: share of the mean Hessian diagonal added to it")
     activation_order: bool = Field(True, description="GPTQ: columns with large inputs first; groups stay as they are")
     ignore: Names = ("lm_head",)
     calibration: Calibration | None = None

@@ -28,6 +28,8 @@ SCHEME_PARTS = (
 """Parts that a scheme adds to a module."""
 FUSED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"), ("w1", "w3"))
 """Layers that the engine joins to one: they need the same scheme (``packed_modules_mapping`` of vLLM's models)."""
+FLOATS = ("BF16", "F16", "F32", "F64", "F8_E4M3", "F8_E5M2")
+"""Types of weights that hold a value an element."""
 SHOWN = 3
 _EXPERT = re.compile(r"^(.*\.experts)\.(\d+)\.(.+)$")
 
@@ -99,14 +101,26 @@ def own_linear(artifact: Artifact) -> dict[str, Stored]:
         stored = parts.get("weight")
         if artifact.quantized(module):
             flat = [part for part in parts.values() if len(part.shape) == 2]
-            scheme = artifact.scheme_of(module)
-            shape = _unpacked(artifact.tensors, parts, scheme) if scheme else None
+            shape = known_shape(artifact, module)
             if shape is None and flat:  # another layout than the declared one: a fault to be found, whatever the shape
                 shape = flat[0].shape
             stored = replace(next(iter(parts.values())), name=f"{module}.weight", shape=shape) if shape else None
         if stored is not None:
             weights.append(stored)
     return _linear(weights)
+
+
+def known_shape(artifact: Artifact, module: str) -> tuple[int, ...] | None:
+    """The shape of a module's weight unpacked; None where none is stored, or in a way that is not known.
+
+    :raises UnknownScheme: the declaration cannot be read.
+    """
+    parts = artifact.modules[module]
+    if artifact.quantized(module):
+        scheme = artifact.scheme_of(module)
+        return _unpacked(artifact.tensors, parts, scheme) if scheme else None
+    stored = parts.get("weight")
+    return stored.shape if stored is not None and stored.dtype in FLOATS else None
 
 
 def _unpacked(tensors: Tensors, parts: Mapping[str, Stored], scheme: Scheme) -> tuple[int, ...] | None:
@@ -153,7 +167,7 @@ def split_experts(baseline: Tensors, candidate: Tensors) -> None:
     for name, tensor in list(baseline.items()):
         block, _, part = name.removesuffix(".weight").rpartition(".")
         names = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}.get(part)
-        if len(tensor.shape) != 3 or block not in blocks or names is None:
+        if len(tensor.shape) != 3 or not tensor.elements or block not in blocks or names is None:
             continue
         count, rows, _ = tensor.shape
         each = rows // len(names)

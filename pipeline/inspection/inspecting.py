@@ -9,8 +9,9 @@ from typing import Any
 
 from evaluators.turn import Turn
 from pipeline.errors import ModelError
-from pipeline.inspection import configs, coverage, hardware, layout, scales, templates, tokens, values
+from pipeline.inspection import configs, counterparts, coverage, hardware, layout, scales, templates, tokens, values
 from pipeline.inspection.artifact import QUANTIZED_PARTS, Artifact, own_linear, read_json, split_experts
+from pipeline.inspection.counterparts import Counterpart
 from pipeline.inspection.findings import Finding, Severity, finding, gravest_first
 from pipeline.inspection.hardware import Hardware
 from pipeline.inspection.schemes import Declared, Scheme, UnknownScheme, read_declared
@@ -48,7 +49,8 @@ def inspect_artifact(
     :param rounded: whether that recipe rounds to the nearest value and does nothing else.
     :param template_override: text of the chat template that the serving settings name.
     :param weights: hold the weights against the baseline's. False where those are not the same weights in 16 bits, or
-        the candidate may be unquantized: then its own scales and declaration are looked at, where it has any.
+        the candidate may be unquantized: then its own scales and declaration are looked at, where it has any, and the
+        baseline says which tensors there are, of which shapes and about how large.
     :raises ModelError: there is no such candidate, or the *baseline* cannot be read.
     """
     if not candidate.is_dir():
@@ -79,7 +81,7 @@ def inspect_artifact(
         if files and weights:
             _extend(found, _weights(artifact, hardware_targets, progress or Silent()))
         elif files:
-            _extend(found, _own_weights(artifact, hardware_targets))
+            _extend(found, _own_weights(artifact, hardware_targets, progress or Silent()))
         _extend(found, configs.model_config(artifact))
         _extend(found, configs.generation(artifact))
         _extend(found, configs.processors(artifact))
@@ -108,18 +110,29 @@ def _weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Itera
     yield from values.values(artifact, lambda done, total: progress.advance(STAGE, done, total))
 
 
-def _own_weights(artifact: Artifact, targets: Hardware) -> Iterator[Finding]:
-    """What a candidate's files show without a baseline of the same weights."""
+def _own_weights(artifact: Artifact, targets: Hardware, progress: Progress) -> Iterator[Finding]:
+    """What a candidate's files show by themselves and beside a baseline of other weights."""
     damage = list(layout.files(artifact.tensors, artifact.candidate))
     yield from damage
     if any(found.check == "weights-damaged" for found in damage):
         return  # the rest reads what the headers promise
+    split_experts(artifact.tensors, artifact.baseline_tensors)
+    artifact = replace(artifact)
     artifact = replace(artifact, own=own_linear(artifact))
+    alone = _alone(artifact)
+    yield from counterparts.tensors(artifact, alone)
     yield from _declaration(artifact, targets)
     yield from layout.tied_head(artifact)
-    yield from scales.own_scales(artifact)
     yield from scales.fused_scales(artifact)
     yield from scales.kv_cache_scales(artifact)
+    yield from counterparts.sizes(artifact, alone, lambda done, total: progress.advance(STAGE, done, total))
+
+
+def _alone(artifact: Artifact) -> Counterpart:
+    """The baseline by its own declaration; what is wrong with that is no fault of the candidate's."""
+    unread: list[Finding] = []
+    declared = _declared(unread, artifact.baseline, dict(artifact.baseline_config), demanded=False)
+    return counterparts.alone(artifact, declared, readable=not unread)
 
 
 def _declaration(artifact: Artifact, targets: Hardware) -> Iterator[Finding]:

@@ -70,10 +70,7 @@ def tensors_present(artifact: Artifact) -> Iterator[Finding]:
             continue
         if module == head(artifact.baseline_tensors):
             continue  # tied_head() tells whether it may be missing
-        layer = re.search(r"(?:^|\.)layers\.(\d+)\.", name)
-        depth = artifact.baseline_config.get("num_hidden_layers")
-        beyond = layer is not None and isinstance(depth, int) and int(layer[1]) >= depth
-        (extra_layers if beyond or _EXTRA_LAYERS.search(name) else missing).append(tensor.name)
+        (extra_layers if extra_layer(artifact, name) else missing).append(tensor.name)
     yield from several(
         "tensor-missing",
         missing,
@@ -112,6 +109,14 @@ def tensors_present(artifact: Artifact) -> Iterator[Finding]:
         "Save the compressed model only.",
         severity=Severity.FATAL,
     )
+
+
+def extra_layer(artifact: Artifact, name: str) -> bool:
+    """Whether a tensor belongs to the layers for multi-token prediction."""
+    layer = re.search(r"(?:^|\.)layers\.(\d+)\.", name)
+    depth = artifact.baseline_config.get("num_hidden_layers")
+    beyond = layer is not None and isinstance(depth, int) and int(layer[1]) >= depth
+    return beyond or bool(_EXTRA_LAYERS.search(name))
 
 
 def _renamed(artifact: Artifact) -> str:

@@ -201,19 +201,6 @@ def _check_input_scale(parts: Mapping[str, Stored], tensors: Tensors) -> None:
         raise BadScale("scale-value", "an input scale is NaN, infinite, zero or negative")
 
 
-def own_scales(artifact: Artifact) -> Iterator[Finding]:
-    """The scales of every quantized weight can be used, by the candidate's own shapes alone."""
-    bad = {}
-    for module in artifact.linear:
-        scheme = artifact.scheme_of(module) if artifact.quantized(module) else None
-        if scheme is not None:  # quantized, but not declared to be: told elsewhere
-            try:
-                read_scales(artifact, module, scheme)
-            except BadScale as fault:
-                bad[module] = fault
-    yield from bad_scales(bad)
-
-
 def bad_scales(faults: Mapping[str, BadScale]) -> Iterator[Finding]:
     """Findings for modules whose scales could not be used."""
     kinds: dict[str, list[str]] = defaultdict(list)

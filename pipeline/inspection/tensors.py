@@ -7,10 +7,11 @@ data_offsets}}``, then the bytes of all tensors, without gaps or overlaps
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -159,6 +160,12 @@ class Tensors(Mapping[str, Stored]):
             start = whole.start + first * width
             shape = (last - first, columns)
             self._tensors[part] = Stored(part, whole.dtype, shape, whole.file, start, whole.start + last * width)
+
+    def seen_as(self, tensors: Iterable[Stored]) -> Tensors:
+        """The same files with other tensors in them: for names and shapes, not for reading."""
+        other = copy.copy(self)
+        other._tensors = {tensor.name: tensor for tensor in tensors}
+        return other
 
     def read(self, name: str) -> NDArray[Any]:
         """A whole tensor in its raw type (:data:`_RAW`); meant for small ones.

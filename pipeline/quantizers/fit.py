@@ -70,9 +70,26 @@ class FittedRecipe:
 def fit_recipe(recipe: Recipe, checkpoint: Checkpoint) -> FittedRecipe:
     """Settle ``recipe`` for ``checkpoint`` from the headers of its weight files.
 
-    :raises RecipeError: as :func:`fit_tensors`.
+    :raises RecipeError: as :func:`fit_tensors`, or an ``ignore`` entry names no module of the checkpoint.
     """
-    return fit_tensors(recipe, list(tensors(checkpoint.path)))
+    every = list(tensors(checkpoint.path))
+    fitted = fit_tensors(recipe, every)
+    _demand_known(recipe, {tensor.name.rpartition(".")[0] or tensor.name for tensor in every})
+    return fitted
+
+
+def _demand_known(recipe: Recipe, modules: set[str]) -> None:
+    """Refuse to ignore what is not there: with a misspelt name the quantizer would take what was to be left alone.
+
+    An output head may be named in any case: a tied one is not stored.
+    """
+    for rule in recipe.ignore:
+        if _HEAD.search(rule) or matches("lm_head", rule) or any(matches(module, rule) for module in modules):
+            continue
+        raise RecipeError(
+            f"recipe {recipe.name}: ignore: {rule!r} matches no module of the model",
+            "Correct or remove it. Names look like model.layers.0.mlp.down_proj; patterns begin with re:",
+        )
 
 
 def fit_tensors(recipe: Recipe, every: Sequence[Tensor]) -> FittedRecipe:

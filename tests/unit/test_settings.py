@@ -263,6 +263,7 @@ def test_lists_become_tuples(tmp_path: Path) -> None:
         ("group_size: 64", "group_size: 1", "group_size: Input should be 32, 64, 128 or 'auto'"),
         ("group_size: 64", "group_size: 64\ncalibration: {samples: 0, max_tokens: 8}", "calibration.samples: Input"),
         ("group_size: 64", "group_size: 64\nignore: lm_head", "ignore: Input should be a valid tuple"),
+        ("group_size: 64", "group_size: 64\ndampening: 1.0e+300", "dampening: Input should be less than or equal to 1"),
         ("group_size: 64", "group_size: 64\ndampening: .nan", "dampening: Input should be a finite number"),
     ],
 )

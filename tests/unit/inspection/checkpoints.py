@@ -305,6 +305,20 @@ def experts(tensors: Tensors, count: int = 4) -> Tensors:
     return made
 
 
+def joined(apart: Tensors, count: int = 4) -> Tensors:
+    """The llama with ``count`` experts, all of a layer in one tensor as transformers 5 writes them."""
+    made = {n: t for n, t in apart.items() if ".experts." not in n}
+    for n in range(LAYERS):
+        block = f"model.layers.{n}.mlp.experts"
+        up = [
+            np.concatenate([value(apart[f"{block}.{e}.{p}.weight"]) for p in ("gate_proj", "up_proj")])
+            for e in range(count)
+        ]
+        down = [value(apart[f"{block}.{e}.down_proj.weight"]) for e in range(count)]
+        made |= {f"{block}.gate_up_proj": bf16(np.stack(up)), f"{block}.down_proj": bf16(np.stack(down))}
+    return made
+
+
 # --- tokenizer and other files -----------------------------------------------------------------
 
 TEMPLATE = """{%- for message in messages %}<|start|>{{ message.role }}

@@ -19,6 +19,7 @@ from checkpoints import (
     bf16,
     experts,
     int4_group,
+    joined,
     llama,
     pack,
     quantize,
@@ -93,16 +94,7 @@ def test_experts_with_a_router_left_alone(inspect: Inspect, candidate: Candidate
 def test_experts_that_the_baseline_keeps_in_one_tensor(inspect: Inspect, candidate: Candidate, tmp_path: Path) -> None:
     apart = experts(llama())
     modules = [n.removesuffix(".weight") for n in apart if "_proj" in n]
-    joined = {n: t for n, t in apart.items() if ".experts." not in n}
-    for n in range(LAYERS):
-        block = f"model.layers.{n}.mlp.experts"
-        up = [
-            np.concatenate([value(apart[f"{block}.{e}.{p}.weight"]) for p in ("gate_proj", "up_proj")])
-            for e in range(4)
-        ]
-        down = [value(apart[f"{block}.{e}.down_proj.weight"]) for e in range(4)]
-        joined |= {f"{block}.gate_up_proj": bf16(np.stack(up)), f"{block}.down_proj": bf16(np.stack(down))}
-    beside = write(tmp_path / "joined", joined, CONFIG)
+    beside = write(tmp_path / "joined", joined(apart), CONFIG)
     assert inspect(candidate("int4", quantize(apart, int4_group, modules)), beside) == ()
 
 

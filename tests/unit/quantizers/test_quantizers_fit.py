@@ -71,6 +71,20 @@ def test_ignore_by_name_and_by_pattern(make_checkpoint: MakeCheckpoint) -> None:
     assert set(fitted.modules) == {f"model.layers.0.{p}" for p in PROJECTIONS - {"mlp.down_proj"}}
 
 
+@pytest.mark.parametrize("rule", ["nosuch", ".*", "", "down_proj", "re:down_proj", r"re:.*\.mlp\.gate$"])
+def test_ignoring_what_is_not_there_is_an_error(make_checkpoint: MakeCheckpoint, rule: str) -> None:
+    with pytest.raises(RecipeError) as raised:
+        fit(make_checkpoint, recipe(ignore=("lm_head", rule)))
+    assert raised.value.message == f"recipe r: ignore: {rule!r} matches no module of the model"
+    assert "re:" in raised.value.remedy
+
+
+@pytest.mark.parametrize("rule", ["lm_head", "re:.*lm_head", "model.embed_tokens", r"re:.*layers\.0\.mlp\..*"])
+def test_heads_that_are_tied_and_whatever_is_stored_can_be_ignored(make_checkpoint: MakeCheckpoint, rule: str) -> None:
+    tied = {name: tensor for name, tensor in llama_tensors(2).items() if not name.startswith("lm_head")}
+    assert fit(make_checkpoint, recipe(ignore=(rule,)), tensors=tied).modules
+
+
 def test_what_the_engine_joins_is_ignored_as_one(make_checkpoint: MakeCheckpoint) -> None:
     with pytest.raises(RecipeError, match=r"ignore names model\.layers\.0\..*q_proj without .*k_proj, .*v_proj"):
         fit(make_checkpoint, recipe(ignore=("lm_head", "re:.*q_proj")))
