@@ -184,8 +184,8 @@ class Comparison:
                 return []
             why = "the baseline is quantized as well" if sides[0].quantized else "the candidate is not quantized"
             return [
-                f"that the candidate's weights are sound: {why}, so they were not compared with the baseline's. "
-                "Tokenizer, template, configs and the scales that it stores were looked at."
+                f"that the candidate's weights are sound: {why}, so they were not compared value by value. "
+                "Names, shapes and magnitudes, tokenizer, template and configs were."
             ]
         speed = [name for name in UNDER_LOAD if getattr(self.policy.benefit, name) is not None]
         if not speed:
