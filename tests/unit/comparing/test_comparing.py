@@ -77,6 +77,7 @@ def test_a_comparison_keeps_no_evidence_to_be_verified_or_signed(
     assert result.decision["next_step"].startswith("Ship it on these conditions")
     assert "sign off this run" not in result.decision["next_step"]
     run_name = str(result.directory)
+    monkeypatch.setenv("QUANT_GATE_HOME", str(tmp_path / "home"))
     for command in (
         lambda: commands.verify_command(run_name),
         lambda: commands.bundle_command(run_name),
@@ -85,6 +86,12 @@ def test_a_comparison_keeps_no_evidence_to_be_verified_or_signed(
         with pytest.raises(UsageError, match="a comparison of sides that were there already") as refused:
             command()
         assert "quant-gate run" in refused.value.remedy
+    gated = result.directory.parent / "20200101-000000-demo-int4"
+    gated.mkdir()
+    (gated / "evidence.tar.zst").touch()
+    with pytest.raises(UsageError) as refused:
+        commands.verify_command(run_name)
+    assert "RUN=20200101-000000-demo-int4" in refused.value.remedy
 
 
 def test_a_loss_is_rejected(golden: dict[str, Any], tmp_path: Path, endpoint: Callable[..., FakeServer]) -> None:
