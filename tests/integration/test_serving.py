@@ -18,7 +18,7 @@ from pipeline.quantizers.checkpoint import Checkpoint
 from pipeline.serving.plan import EnginePlan, _check_flags
 from pipeline.serving.records import prompt_mismatches, read_records
 from pipeline.serving.replay import replay
-from pipeline.serving.server import _SETTINGS, Server
+from pipeline.serving.server import SETTINGS, Server
 from pipeline.settings import ReplaySettings, Sampling
 from pipeline.store import Store
 
@@ -77,7 +77,7 @@ def test_engine_tells_version_arguments_and_cache(real_server: Server, engine_pl
     asked = engine_plan.flags[engine_plan.flags.index("--dtype") + 1]
     assert facts["settings"]["dtype"] == f"torch.{asked}"
     assert facts["settings"]["max_seq_len"] == "8192"
-    assert set(facts["settings"]) == set(_SETTINGS)
+    assert set(facts["settings"]) == set(SETTINGS)
 
 
 def test_answers_are_kept_with_the_prompt_the_engine_saw(real_server: Server, tmp_path: Path) -> None:
