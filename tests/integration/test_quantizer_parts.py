@@ -191,7 +191,8 @@ for name, kind in (("stock", AwqQuantizer), ("mended", MendedQuantizer)):
     found[name + " kept"] = bool(torch.equal(linear.weight.data, weight))
     found[name + " hooks"] = len(linear._state_dict_hooks)
     found[name + " clip"] = quantizer._compute_best_clip(weight, x, n_sample_token=50).flatten().tolist()
-both = torch.cat((x, torch.randn(1, 200, 64) * torch.rand(64).mul(4).exp()))
+means = x.abs().mean((0, 1))
+both = torch.cat((x, torch.randn(1, 200, 64) / means * 1e4))  # what is small in one is large in the other
 def searched(inputs, blocks):
     linear = torch.nn.Linear(64, 256, bias=False)
     linear.weight.data = weight.clone()
@@ -199,7 +200,7 @@ def searched(inputs, blocks):
     quantizer.search_blocks = blocks
     with torch.no_grad():
         return quantizer._compute_best_scale(
-            inputs, weight.abs().mean(0), both.abs().mean((0, 1)), linear, [linear], linear(inputs)).tolist()
+            inputs, weight.abs().mean(0), means, linear, [linear], linear(inputs)).tolist()
 found["first of two"], found["first alone"] = searched(both, 1), searched(both[:1], None)
 found["second alone"], found["both"], found["two"] = searched(both[1:], None), searched(both, None), searched(both, 2)
 """

@@ -103,7 +103,7 @@ def test_prompt_longer_than_the_context_is_an_error_of_its_turn(real_server: Ser
     short, long = (record.reply for record in records.values())
     assert short.error is None
     assert long.error is not None
-    assert long.error.startswith("HTTP 400")
+    assert long.error.startswith("refused: HTTP 400")
     assert "8192" in long.error
 
 
