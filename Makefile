@@ -56,8 +56,9 @@ signoff: ## sign RUN (default: the newest) off: BY=name NOTE=text [WAIVE=reason 
 test: test-fast ## all tests: unit tests first, then those with the real engine
 	.venv/bin/pytest tests/integration
 
+# At least four at once: many of them wait for processes.
 test-fast: setup ## unit tests only, under two minutes
-	.venv/bin/pytest -n auto tests/unit
+	.venv/bin/pytest -n $$(n=$$(nproc); echo $$((n < 4 ? 4 : n))) tests/unit
 
 lint: ## ruff, mypy and the import contracts
 	@$(SETUP) pipeline
