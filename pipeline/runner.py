@@ -15,15 +15,11 @@ from pipeline.gate import Gate
 from pipeline.progress import Progress
 from pipeline.reporting import RunFacts
 from pipeline.request import Request
-from pipeline.runs import KeptRun, keep, slug, write_kept_run
-from pipeline.secrets import scrubbed
+from pipeline.runs import TRACKED, KeptRun, keep, slug, write_kept_run
 from pipeline.serving import variables
 from pipeline.stages.traces import flipped
 from pipeline.store import Store
 from pipeline.tracking import Tracker
-
-TRACKED = ("decision.json", "report.html", "flips.jsonl", "summary.md", "review.md", "junit.xml")
-"""Files of a run that MLflow keeps as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +49,7 @@ def run(request: Request, store: Store, progress: Progress) -> RunResult:
         with gate.engine_ahead():
             _ = gate.baseline  # a model that does not exist is answered at once, and leaves no run
             tracker.start({"model": request.model, "recipe": gate.recipe.name, "command": request.command})
-            tracker.dataset(
-                gate.golden.name,
-                gate.golden.digest,
-                scrubbed(request.golden),
-                {"turns": len(gate.golden.turns), "scenarios": gate.golden.scenarios, **gate.golden.slice_counts},
-            )
+            tracker.golden_set(gate.golden, request.golden)
             gate.measure()
         decision_dir, report_dir = gate.decision.path, gate.report.path
         decision = read_decision(decision_dir / "decision.json")

@@ -14,6 +14,8 @@ from pipeline.evidence.record import DECISION_FILE, read_decision
 from pipeline.store import STAGE_FILE, Store
 
 RUN_FILE = "run.json"
+TRACKED = ("decision.json", "report.html", "flips.jsonl", "summary.md", "review.md", "junit.xml")
+"""Files of a run that MLflow keeps as well."""
 
 
 @dataclass(frozen=True, slots=True)

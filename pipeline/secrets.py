@@ -14,6 +14,7 @@ import re
 import urllib.parse
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 REMOVED = "[secret removed]"
 LEAST_LENGTH = 8
@@ -72,6 +73,19 @@ def scrubbed(text: str) -> str:
     for _, form in list(_likely(text)):
         text = form.sub(REMOVED, text)
     return text
+
+
+def scrub_log(log: Path) -> None:
+    """Take secrets out of the log of something that failed, where there is one.
+
+    A full disk leaves it as it is, and raises nothing: what went wrong before is what must be told.
+    """
+    draft = log.with_suffix(".scrubbed")
+    try:
+        draft.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
+        draft.replace(log)
+    except OSError:
+        draft.unlink(missing_ok=True)
 
 
 def _likely(text: str) -> Iterator[tuple[str, re.Pattern[str]]]:

@@ -134,17 +134,30 @@ class Store:
             return StageOutput(stage, final.name, final, False, seconds)
 
 
-def _read(stage: str, path: Path) -> StageOutput:
+def record_of(path: Path) -> dict[str, Any]:
+    """The record of the kept output in ``path``.
+
+    :raises RecordError: it is damaged.
+    """
     try:
-        record = json.loads((path / STAGE_FILE).read_text(encoding="utf-8"))
+        return dict(json.loads((path / STAGE_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> RecordError:
+    return RecordError(f"{path}: kept stage output is damaged: {error!r}", f"Remove {path} and run again.")
+
+
+def _read(stage: str, path: Path) -> StageOutput:
+    record = record_of(path)
+    try:
         output = StageOutput(stage, path.name, path, True, float(record["seconds"]))
         kept, found = record["files"], _files(path)
         altered = [name for name in sorted(kept.keys() | found.keys()) if found.get(name) != kept.get(name)]
         belongs = record["stage"] == stage and digest_of(record["inputs"])[:16] == path.name
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise RecordError(
-            f"{path}: kept stage output is damaged: {error!r}", f"Remove {path} and run again."
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, error) from error
     if not belongs:
         raise RecordError(f"{path}: kept stage output is that of other inputs", f"Remove {path} and run again.")
     if altered:
@@ -160,10 +173,9 @@ def started_at(output: StageOutput) -> float:
     :raises RecordError: its record is damaged.
     """
     try:
-        return float(json.loads((output.path / STAGE_FILE).read_text(encoding="utf-8"))["started"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        path = output.path
-        raise RecordError(f"{path}: kept stage output is damaged: {error}", f"Remove {path} and run again.") from error
+        return float(record_of(output.path)["started"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(output.path, error) from error
 
 
 def _files(root: Path) -> dict[str, Any]:

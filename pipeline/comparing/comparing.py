@@ -30,7 +30,7 @@ from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import read_template
 from pipeline.reporting import RunFacts
 from pipeline.request import SUPPORT, default_policy
-from pipeline.runs import keep, slug
+from pipeline.runs import TRACKED, keep, slug
 from pipeline.secrets import scrubbed
 from pipeline.serving import variables
 from pipeline.settings import PROJECT_ROOT, GateSettings, load_gate
@@ -45,11 +45,9 @@ from pipeline.statistics.benefit import UNDER_LOAD, unmeasured_reasons
 from pipeline.statistics.facts import Reason, ReasonCode, Resource
 from pipeline.statistics.planning import exploratory_reason, plan_power, underpowered_reasons
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import StageRun, Tracker, drift_metrics, drift_table
+from pipeline.tracking import StageRun, Tracker
 
 DEMO = "demo"
-TRACKED = ("decision.json", "report.html", "flips.jsonl", "summary.md", "review.md", "junit.xml")
-"""Files of a comparison that MLflow keeps as well."""
 SHIP = (
     "Ship it on these conditions, and keep the baseline at hand for a rollback. A comparison is not signed off: for a "
     "signed release have `quant-gate run` make the candidate."
@@ -290,8 +288,7 @@ class Comparison:
         output = self._drifting.compare()
         run.output(output)
         run.artifacts(output.path / drift.DRIFT, output.path / drift.TURNS)
-        run.metrics(drift_metrics(self._drifting.found))
-        run.table("drift_turns.json", drift_table(output.path / drift.TURNS))
+        self._drifting.track(run, output)
 
     def _replays(self, side: Side) -> tuple[StageOutput, ...]:
         arguments = self.store, self.golden, self.policy, self.progress
@@ -408,12 +405,7 @@ def compare(request: CompareRequest, store: Store, progress: Progress) -> Compar
     try:
         tracker.start({"model": baseline, "recipe": candidate, "command": request.command})
         golden = comparison.golden
-        tracker.dataset(
-            golden.name,
-            golden.digest,
-            scrubbed(request.golden),
-            {"turns": len(golden.turns), "scenarios": golden.scenarios, **golden.slice_counts},
-        )
+        tracker.golden_set(golden, request.golden)
         decided, replies = comparison.decide(tracker)
         facts = RunFacts(baseline, candidate, request.command)
         page = report.run(store, decision_dir=decided.path, golden=golden, replies_paths=replies, run_facts=facts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from pipeline import environments
 from pipeline.comparing.declared import Declared
+from pipeline.errors import RecordError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint, is_quantized
@@ -21,7 +21,7 @@ from pipeline.serving.plan import EnginePlan, make_plan
 from pipeline.serving.replay import build_request
 from pipeline.settings import PROJECT_ROOT, GateSettings, ServingSettings, load_serving
 from pipeline.stages import endpoint_replay, resolve, serve_replay
-from pipeline.store import STAGE_FILE, StageOutput, Store, started_at
+from pipeline.store import StageOutput, Store, record_of, started_at
 from pipeline.tracking import download_model_uri
 
 Name = Literal["baseline", "candidate"]
@@ -249,8 +249,8 @@ class EndpointSide:
 def _called(checkpoint: Checkpoint) -> str:
     """A name for people: of one that `quantize` made its format, of another directory its own name."""
     made = checkpoint.path.parent
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        recipe = json.loads((made / STAGE_FILE).read_text(encoding="utf-8"))["inputs"]["recipe"]
+    with contextlib.suppress(RecordError, KeyError, TypeError):
+        recipe = record_of(made)["inputs"]["recipe"]
         return f"{recipe['scheme']} by {recipe['method']}, {made.name[:8]}"
     return checkpoint.path.name if Path(checkpoint.source).is_absolute() else checkpoint.source
 

@@ -22,7 +22,7 @@ from pipeline.stages.drifting import Drifting
 from pipeline.stages.serve_replay import Probe
 from pipeline.statistics.facts import Reason
 from pipeline.store import StageOutput, Store
-from pipeline.tracking import StageRun, drift_metrics, drift_table, figures_of
+from pipeline.tracking import StageRun, drift_table, figures_of
 
 Result = TypeVar("Result")
 
@@ -92,8 +92,7 @@ class Beside:
         output = self._drifting.compare()
         self._note(run, output, drift.DRIFT, drift.TURNS)
         if run is not None:
-            run.metrics(drift_metrics(self._drifting.found))
-            run.table("drift_turns.json", drift_table(output.path / drift.TURNS))
+            self._drifting.track(run, output)
 
     def _compare_abilities(self, run: StageRun | None) -> None:
         output = self._abilities.compare()

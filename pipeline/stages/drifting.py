@@ -20,6 +20,7 @@ from pipeline.settings import GateSettings, SamplePolicy
 from pipeline.stages import drift, logprobs
 from pipeline.statistics.facts import Reason
 from pipeline.store import StageOutput, Store
+from pipeline.tracking import StageRun, drift_metrics, drift_table
 
 
 @dataclass
@@ -77,6 +78,11 @@ class Drifting:
         output = drift.run(self.store, baseline=baseline, candidate=candidate, golden=self.asked)
         self.found = drift.read_drift(output.path)
         return output
+
+    def track(self, run: StageRun, output: StageOutput) -> None:
+        """Log the figures and the turns of a comparison to its nested run."""
+        run.metrics(drift_metrics(self.found))
+        run.table("drift_turns.json", drift_table(output.path / drift.TURNS))
 
     def reasons(self) -> list[Reason]:
         """What the comparison argues for."""

@@ -23,7 +23,7 @@ from pipeline.load.sweep import Served, sweep
 from pipeline.load.workload import make_workload
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint
-from pipeline.secrets import scrubbed
+from pipeline.secrets import scrub_log, scrubbed
 from pipeline.serving.plan import can_overlap
 from pipeline.statistics.facts import Resource
 from pipeline.store import StageOutput, Store
@@ -86,15 +86,12 @@ def _logs(logs: Path, directory: Path) -> Iterator[Path]:
     try:
         yield logs
     except BaseException:
-        _scrub(logs)
+        for log in logs.glob("*.log"):
+            scrub_log(log)
         raise
     for log in logs.iterdir():
         log.rename(directory / log.name)
     logs.rmdir()
-    _scrub(directory)
-
-
-def _scrub(directory: Path) -> None:
     for log in directory.glob("*.log"):
         log.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
 

@@ -22,7 +22,7 @@ from pipeline.quantizers.fit import fit_recipe, fit_tensors
 from pipeline.quantizers.worker import source_digest
 from pipeline.settings import PROJECT_ROOT, Recipe
 from pipeline.stages.capacity import on_this_machine
-from pipeline.store import STAGE_FILE, StageOutput, Store
+from pipeline.store import StageOutput, Store, record_of
 
 STAGE = "quantize"
 FACTS = "facts.json"
@@ -125,7 +125,7 @@ def _misfit(store: Store, model: str, recipe: Recipe) -> RecipeError | None:
 
 def calibration_digest(output: StageOutput) -> dict[str, str]:
     """The digest of the conversations that a candidate was calibrated on, by its name in the record; empty: none."""
-    digest = json.loads((output.path / STAGE_FILE).read_text(encoding="utf-8"))["inputs"].get("calibration")
+    digest = record_of(output.path)["inputs"].get("calibration")
     return {"calibration": digest} if digest else {}
 
 

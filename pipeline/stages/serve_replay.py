@@ -26,7 +26,7 @@ from pipeline.digests import digest_of
 from pipeline.errors import ReplayError, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Progress, Silent
-from pipeline.secrets import scrubbed
+from pipeline.secrets import scrub_log, scrubbed
 from pipeline.serving import canary
 from pipeline.serving.plan import EnginePlan
 from pipeline.serving.records import write_records
@@ -167,12 +167,7 @@ def _serve(
             progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
             yield server
     except BaseException:
-        draft = log.with_suffix(".scrubbed")
-        try:
-            draft.write_text(scrubbed(log.read_text(encoding="utf-8", errors="replace")), encoding="utf-8")
-            draft.replace(log)
-        except OSError:  # no log yet, or a full disk: what went wrong before is what must be told
-            draft.unlink(missing_ok=True)
+        scrub_log(log)
         raise
     log.unlink(missing_ok=True)
 

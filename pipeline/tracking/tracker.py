@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import GateError, Interrupted
+from pipeline.golden import GoldenSet
 from pipeline.secrets import scrubbed
 from pipeline.store import STAGE_FILE, StageOutput
 from pipeline.tracking.facts import (
@@ -168,6 +169,11 @@ class Tracker:
             ended = time.time()
             self._seconds[f"seconds/{name}"] = ended - run.started
             self._post(lambda: self._terminate(run, status, ended))
+
+    def golden_set(self, golden: GoldenSet, location: str) -> None:
+        """Record ``golden``, read from ``location``, as the dataset input."""
+        counts = {"turns": len(golden.turns), "scenarios": golden.scenarios, **golden.slice_counts}
+        self.dataset(golden.name, golden.digest, scrubbed(location), counts)
 
     def dataset(self, name: str, digest: str, source: str, profile: Mapping[str, Any] | None = None) -> None:
         """Record the golden set as a dataset input of the gate; ``profile`` holds its counts."""

@@ -269,57 +269,43 @@ def test_a_signal_ends_a_real_run_with_130_after_its_engine(tmp_path: Path) -> N
 
 
 def test_what_the_system_refuses_is_one_line_and_a_broken_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: End
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device", str(tmp_path))
 
     monkeypatch.setattr(cli, "run", refuse)
-    monkeypatch.setattr(sys, "argv", ["quant-gate", "run"])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ending:
-        cli.main()
-    assert ending.value.code == 30
-    err = capsys.readouterr().err
-    assert "error: the system refused: [Errno 28] No space left on device" in err
-    assert "Traceback" not in err
+    done = end("run")
+    assert done.code == 30
+    assert "error: the system refused: [Errno 28] No space left on device" in done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize("words", [["run"], ["compare"], ["ladder"], ["golden", "check"]])
-def test_no_command_is_ended_by_a_library(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def end(*_: object, **__: object) -> None:
+def test_no_command_is_ended_by_a_library(words: list[str], monkeypatch: pytest.MonkeyPatch, end: End) -> None:
+    def leave(*_: object, **__: object) -> None:
         sys.exit(0)
 
-    monkeypatch.setattr(cli, "run", end)
-    monkeypatch.setattr(cli, "climb", end)
-    monkeypatch.setattr(comparing_commands, "compare", end)
-    monkeypatch.setattr(golden_commands, "survey", end)
-    monkeypatch.setattr(sys, "argv", ["quant-gate", *words])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ending:
-        cli.main()
-    assert ending.value.code == 30
-    assert "something ended the program before there was a result (exit 0)" in capsys.readouterr().err
+    monkeypatch.setattr(cli, "run", leave)
+    monkeypatch.setattr(cli, "climb", leave)
+    monkeypatch.setattr(comparing_commands, "compare", leave)
+    monkeypatch.setattr(golden_commands, "survey", leave)
+    done = end(*words)
+    assert done.code == 30
+    assert "something ended the program before there was a result (exit 0)" in done.err
 
 
-def test_a_reader_who_is_gone_is_told_as_that(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def end(*_: object) -> None:
+def test_a_reader_who_is_gone_is_told_as_that(monkeypatch: pytest.MonkeyPatch, end: End) -> None:
+    def leave(*_: object) -> None:
         try:
             raise BrokenPipeError
         except BrokenPipeError:
             sys.exit(1)  # as rich does
 
-    monkeypatch.setattr(cli, "run", end)
-    monkeypatch.setattr(sys, "argv", ["quant-gate", "run"])
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ending:
-        cli.main()
-    assert ending.value.code == 30
-    assert "nobody reads the output any longer" in capsys.readouterr().err
+    monkeypatch.setattr(cli, "run", leave)
+    done = end("run")
+    assert done.code == 30
+    assert "nobody reads the output any longer" in done.err
 
 
 def test_closed_standard_streams_are_not_taken_by_pipes_to_children() -> None:
