@@ -187,16 +187,23 @@ class _Site:
     log: Path
     lock: int
 
-    def run(self, command: Sequence[str | Path]) -> None:
-        """Run one command; its output goes to the log. It holds the lock, too, should it outlive this process.
+    def tried(self, command: Sequence[str | Path]) -> int:
+        """Exit code of one command; its output goes to the log.
 
-        :raises EnvironmentMissing: it failed.
+        It holds the lock, too, should it outlive this process.
         """
         with self.log.open("ab") as output:
             output.write(f"$ {scrubbed(' '.join(map(str, command)))}\n".encode())
             output.flush()
             with self.started(command, stdout=output, stderr=subprocess.STDOUT) as process:
-                code = process.wait()
+                return process.wait()
+
+    def run(self, command: Sequence[str | Path]) -> None:
+        """Run one command as :meth:`tried` does.
+
+        :raises EnvironmentMissing: it failed.
+        """
+        code = self.tried(command)
         if code != 0:
             tail = scrubbed("\n".join(self.log.read_text(errors="replace").splitlines()[-15:]))
             raise EnvironmentMissing(
@@ -242,22 +249,40 @@ def _uv() -> Path:
     with _site("uv", Silent()) as site:
         if uv.exists():
             return uv
-        if subprocess.run([BASE_PYTHON, "-c", "import ensurepip"], capture_output=True, check=False).returncode != 0:
-            raise UsageError(
-                "this Python has no ensurepip, so it cannot make a virtual environment",
-                "On Debian: apt-get install python3-venv",
-            )
         work = directory.with_name(f"{directory.name}.work")  # uv is a program that can be moved
         shutil.rmtree(work, ignore_errors=True)
-        site.run([BASE_PYTHON, "-m", "venv", work])
-        site.run([work / "bin" / "python", "-m", "pip", "install", "-q", f"uv=={UV_VERSION}"])
+        site.run([*_pip(site), "install", "-q", "--target", work, f"uv=={UV_VERSION}"])
         work.rename(directory)
     return uv
 
 
+def _pip(site: _Site) -> list[str | Path]:
+    """This Python's pip, else one in an environment made for it: seconds more.
+
+    :raises UsageError: this Python has neither pip nor ensurepip.
+    """
+
+    def has(module: str) -> bool:
+        return subprocess.run([BASE_PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+
+    if has("pip"):
+        return [BASE_PYTHON, "-m", "pip"]
+    if not has("ensurepip"):
+        raise UsageError(
+            "this Python has neither pip nor ensurepip, so it cannot install anything",
+            "On Debian: apt-get install python3-venv",
+        )
+    made = ROOT / ".venvs" / "pip"
+    site.run([BASE_PYTHON, "-m", "venv", "--clear", made])
+    return [made / "bin" / "python", "-m", "pip"]
+
+
 def _build_environment() -> dict[str, str]:
-    """Our environment for pip and uv; pip's certificates (``PIP_CERT``) are passed on, as uv does not read them."""
-    environment = dict(os.environ)
+    """Our environment for pip and uv; pip's certificates (``PIP_CERT``) are passed on, as uv does not read them.
+
+    What a user may ask of his pip does not go with a directory of ours that it is to install into.
+    """
+    environment = {**os.environ, "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
     if certificates := environment.get("PIP_CERT"):
         environment.setdefault("SSL_CERT_FILE", certificates)
     return environment
@@ -268,11 +293,12 @@ def _find_links() -> list[str]:
     return [part for link in os.environ.get("PIP_FIND_LINKS", "").split() for part in ("--find-links", link)]
 
 
-def _torch_source(uv: Path, site: _Site) -> list[str]:
-    """Where torch comes from on a machine without a GPU: local wheels, PyTorch's CPU index, or PyPI as it is."""
-    if has_gpu():
-        return []
-    probe: list[str | Path] = [uv, "pip", "compile", "-q", "--no-deps", "--python", BASE_PYTHON, "-"]
+def _torch_source(uv: Path, site: _Site, *mode: str) -> list[str] | None:
+    """Where a CPU build of torch comes from: local wheels or PyTorch's CPU index; None where neither has it.
+
+    :param mode: options of uv that hold for the answer, such as ``--offline``.
+    """
+    probe: list[str | Path] = [uv, "pip", "compile", "-q", *mode, "--no-deps", "--python", BASE_PYTHON, "-"]
     choices: tuple[list[str], ...] = (_find_links(), ["--torch-backend", "cpu"])
     for choice in filter(None, choices):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -280,9 +306,7 @@ def _torch_source(uv: Path, site: _Site) -> list[str]:
             process.communicate(TORCH.encode(), PROBE_S)
             if process.returncode == 0:
                 return choice
-    with site.log.open("a") as log:
-        log.write("no CPU build of torch found; the ordinary, larger one is installed\n")
-    return []
+    return None
 
 
 def _make_current(environment: Environment, progress: Progress) -> None:
@@ -303,6 +327,27 @@ def _make_current(environment: Environment, progress: Progress) -> None:
         progress.say("setup", f"{environment.name} is ready")
 
 
+def _install(install: list[str | Path], pins: list[str | Path], site: _Site, *, wants_torch: bool) -> None:
+    """Install what is pinned: from uv's cache alone where it has all of it, else from the index.
+
+    The pins are exact, so both give the same. uv would ask the index for each package even so, which takes seconds
+    where a proxy stands between, and cannot be done without a network.
+
+    :raises EnvironmentMissing: neither can be done.
+    """
+    uv = Path(install[0])
+    kept = _torch_source(uv, site, "--offline") if wants_torch else []
+    if kept is not None and site.tried([*install, "--offline", *pins, *kept]) == 0:
+        return
+    go_on()  # a command that was stopped has not failed
+    source = _torch_source(uv, site) if wants_torch else []
+    with site.log.open("a") as log:
+        log.write("not all of it is in uv's cache: the index is asked\n")
+        if source is None:
+            log.write("no CPU build of torch found; the ordinary, larger one is installed\n")
+    site.run([*install, *pins, *(source or [])])
+
+
 def _build(environment: Environment, site: _Site, uv: Path) -> None:
     (environment.directory / STAMP).unlink(missing_ok=True)
     shutil.rmtree(environment.directory, ignore_errors=True)
@@ -310,8 +355,8 @@ def _build(environment: Environment, site: _Site, uv: Path) -> None:
     install: list[str | Path] = [uv, "pip", "install", "-q", "--python", environment.python]
     pins: list[str | Path] = ["-r", environment.pins]
     if environment.overrides:
-        pins += ["--override", environment.overrides, *_torch_source(uv, site)]
-    site.run([*install, *pins])
+        pins += ["--override", environment.overrides]
+    _install(install, pins, site, wants_torch=environment.overrides is not None and not has_gpu())
     for project in environment.projects:
         editable = ["-e"] if environment.editable else []
         # With the pinned setuptools of the environment itself, not a newest one in another made for the purpose.

@@ -87,6 +87,7 @@ class Gate:
         self._replays: dict[Side, tuple[StageOutput, ...]] = {}
         self._baseline_replayed = threading.Event()
         self._outcomes: dict[Side, tuple[StageOutput, ...]] = {}
+        self._evaluating = threading.Lock()
         self._looks = Looks(self.store, self.golden, self.policy, self.progress)
         self._beside = Beside(self.store, self.golden, self.policy, self.progress, self._staged, self._note)
         self._beside.demand_usable(Path(request.calibration))
@@ -232,8 +233,9 @@ class Gate:
                 outputs.append(output)
             return tuple(outputs)
 
-        if side not in self._outcomes:
-            self._outcomes[side] = self._staged(f"evaluate {side}", work)
+        with self._evaluating:  # the looks want the baseline's as well, from another thread
+            if side not in self._outcomes:
+                self._outcomes[side] = self._staged(f"evaluate {side}", work)
         return self._outcomes[side]
 
     @cached_property
@@ -379,7 +381,7 @@ class Gate:
                 concurrent.futures.wait([self._environment], SIGNAL_S)
 
     def measure(self) -> None:
-        """Quantize, inspect, serve and replay, with what can overlap overlapping.
+        """Quantize, inspect, serve, replay and evaluate, with what can overlap overlapping.
 
         The baseline is replayed, and replayed again, while the candidate is quantized; the candidate's server
         starts at once when memory allows two servers, else when the baseline's has stopped.
@@ -413,6 +415,7 @@ class Gate:
             self.replays("baseline")
         finally:
             self._baseline_replayed.set()
+        self.outcomes("baseline")
 
     def _measure_candidate(self) -> None:
         weight_bytes = self.candidate.weight_bytes  # quantizes
@@ -422,7 +425,7 @@ class Gate:
         if not can_overlap(self.plan, max(weight_bytes, self.baseline.weight_bytes)):
             self._baseline_replayed.wait()
         self._looks.plan()
-        self.replays("candidate")
+        self.outcomes("candidate")
 
     def _staged(self, name: str, work: Callable[[StageRun | None], Result]) -> Result:
         """Run one stage inside a nested tracking run."""

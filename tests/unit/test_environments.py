@@ -42,9 +42,13 @@ FAKE_UV = """\
 #!/bin/sh
 # A labelled fake of uv. FAKE_UV_BREAKS: the environment whose packages cannot be installed.
 # FAKE_UV_HOLD: a file; while it is there nothing is installed, and it tells the process.
+# FAKE_UV_LACKS: part of the call (an environment's path, or a verb) that needs more than the cache has.
 echo "uv $*" >> "$FAKE_UV_CALLS"
 last=
 for word in "$@"; do last=$word; done
+case "$*" in *--offline*) if [ -n "$FAKE_UV_LACKS" ]; then
+  case "$*" in *"$FAKE_UV_LACKS"*) cat > /dev/null; echo "not in the cache"; exit 1 ;; esac
+fi ;; esac
 case "$1 $2" in
   "venv -q") mkdir -p "$last/bin"; touch "$last/bin/python"; chmod +x "$last/bin/python" ;;
   "pip install")
@@ -120,6 +124,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in (
         "FAKE_UV_BREAKS",
         "FAKE_UV_HOLD",
+        "FAKE_UV_LACKS",
         "PIP_FIND_LINKS",
         *(f"QUANT_GATE_{env}_PYTHON" for env in ("SERVE", "QUANTIZE", "AUTOAWQ")),
     ):
@@ -462,6 +467,7 @@ def test_one_builds_and_the_others_wait(held: Held) -> None:
 
 
 def test_who_waited_in_vain_builds(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_UV_LACKS", "/serve/bin/python")  # so that the index is asked at once
     monkeypatch.setenv("FAKE_UV_BREAKS", "serve")
     heard = Heard()
     with ThreadPoolExecutor() as pool:
@@ -529,29 +535,89 @@ def test_a_command_that_outlives_a_killed_setup_still_keeps_others_out(held: Hel
     assert [text.split()[0] for text in heard.said] == ["waiting", "building", "serve"]
 
 
+def test_what_the_cache_holds_is_installed_without_the_index(uv: Uv, project: Path) -> None:
+    setup(["pipeline", "quantize"], Silent())
+    installs = [call for call in uv.calls("pip install") if " -r " in call]
+    assert len(installs) == 2
+    assert all("--offline" in call for call in installs)
+    assert "index" not in (project / ".venvs" / "logs" / "pipeline.log").read_text(encoding="utf-8")
+
+
+def test_the_index_is_asked_for_what_the_cache_lacks(uv: Uv, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_UV_LACKS", "/quantize/bin/python")
+    setup(["pipeline", "quantize"], Silent())
+    installs = [call for call in uv.calls("pip install") if " -r " in call]
+    cached, asked = (call for call in installs if "/quantize/" in call)
+    assert cached.replace("--offline ", "") == asked
+    assert environments()["quantize"].is_current()
+    told = (project / ".venvs" / "logs" / "quantize.log").read_text(encoding="utf-8")
+    assert "not all of it is in uv's cache: the index is asked" in told
+
+
+def test_another_torch_is_not_taken_from_the_cache_because_it_is_there(
+    uv: Uv, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the index knows whether there is a CPU build; the cache may hold the CUDA one of the same version."""
+    monkeypatch.setenv("FAKE_UV_LACKS", "pip compile")
+    setup(["quantize"], Silent())
+    (install,) = uv.calls("pip install")
+    assert "--offline" not in install
+    assert install.endswith("--torch-backend cpu")
+
+
 FAKE_PYTHON = """\
 #!/bin/sh
 # A labelled fake of the machine's Python and of that in the environment it makes. FAKE_PIP: pip's exit status.
+# FAKE_LACKS: modules that it cannot import.
+echo "$*" >> "$FAKE_CALLS"
 case "$1 $2" in
-  "-m venv") mkdir -p "$3/bin"; cp "$0" "$3/bin/python" ;;
-  "-m pip") : > "$(dirname "$0")/uv"; exit "$FAKE_PIP" ;;
+  "-m venv") mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
+  "-m pip") mkdir -p "$6/bin"; : > "$6/bin/uv"; exit "${FAKE_PIP:-0}" ;;
+  "-c import "*) case " $FAKE_LACKS " in *" ${2#import } "*) exit 1 ;; esac ;;
 esac
 """
 
 
-def test_half_an_installation_of_uv_is_not_taken_for_whole(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def python_calls(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """What the fake Python was asked to do so far."""
     python = tmp_path / "python"
     python.write_text(FAKE_PYTHON, encoding="utf-8")
     python.chmod(0o755)
     monkeypatch.setattr(module, "BASE_PYTHON", str(python))
+    monkeypatch.setenv("FAKE_CALLS", str(tmp_path / "calls"))
+    return lambda: (tmp_path / "calls").read_text(encoding="utf-8").replace(str(project), "").splitlines()
+
+
+def test_half_an_installation_of_uv_is_not_taken_for_whole(
+    project: Path, python_calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FAKE_PIP", "1")
     with pytest.raises(EnvironmentMissing, match="'uv' failed"):
         module._uv()
     monkeypatch.setenv("FAKE_PIP", "0")
     assert module._uv() == project / ".venvs" / f"uv-{module.UV_VERSION}" / "bin" / "uv"
     assert module._uv().exists()
+    assert not any("venv" in call.split() for call in python_calls())
+
+
+def test_a_python_without_pip_gets_one(
+    project: Path, python_calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Debian without python3-pip."""
+    monkeypatch.setenv("FAKE_LACKS", "pip")
+    assert module._uv().exists()
+    assert "-m venv --clear /.venvs/pip" in python_calls()
+    assert (project / ".venvs" / "pip" / "bin" / "python").exists()
+
+
+@pytest.mark.usefixtures("python_calls")
+def test_a_python_with_neither_pip_nor_ensurepip_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Debian without python3-venv."""
+    monkeypatch.setenv("FAKE_LACKS", "pip ensurepip")
+    with pytest.raises(UsageError, match="neither pip nor ensurepip") as caught:
+        module._uv()
+    assert caught.value.remedy == "On Debian: apt-get install python3-venv"
 
 
 def test_environments_are_not_made_from_the_one_that_is_removed(uv: Uv, project: Path) -> None:
@@ -589,6 +655,13 @@ def test_pips_certificates_are_passed_on_to_uv_unless_it_has_its_own(monkeypatch
     assert module._build_environment()["SSL_CERT_FILE"] == "/b.pem"
 
 
+def test_pip_installs_where_it_is_told_whatever_its_user_prefers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip refuses ``--target`` beside ``--user``, and anything outside of a virtual environment where so configured."""
+    monkeypatch.setenv("PIP_USER", "1")
+    monkeypatch.setenv("PIP_REQUIRE_VIRTUALENV", "true")
+    assert [module._build_environment()[name] for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV")] == ["0", "0"]
+
+
 def test_local_wheels_of_torch_come_first(uv: Uv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels")
     setup(["serve", "quantize"], Silent())
@@ -603,8 +676,10 @@ def test_without_a_cpu_build_of_torch_the_ordinary_one_is_taken(
     monkeypatch.setenv("FAKE_UV_COMPILE", "1")
     setup(["serve"], Silent())
     calls = uv.calls()
-    assert sum("--torch-backend cpu" in call for call in calls if call.startswith("pip compile")) == 1
-    assert not any("torch-backend" in call for call in calls if call.startswith("pip install"))
+    probes = [call for call in calls if call.startswith("pip compile")]
+    assert ["--offline" in call for call in probes] == [True, False]
+    assert all("--torch-backend cpu" in call for call in probes)
+    assert not any("torch-backend" in call or "--offline" in call for call in calls if call.startswith("pip install"))
     assert "larger one is installed" in (project / ".venvs" / "logs" / "serve.log").read_text(encoding="utf-8")
 
 

@@ -14,6 +14,7 @@ import worker_io
 JOB = worker_io.start()
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -104,18 +105,33 @@ def float32(bits: np.ndarray) -> np.ndarray:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+class Reader(gguf.GGUFReader):
+    """The library's reader on a plain view of the mapped file: a slice of NumPy's memmap takes four times as long."""
+
+    @property
+    def data(self) -> np.ndarray:
+        """The bytes of the file."""
+        return self._data
+
+    @data.setter
+    def data(self, mapped: np.memmap) -> None:
+        self._data = mapped.view(np.ndarray)
+
+
 def read_weights(file: gguf.GGUFReader) -> dict[str, np.ndarray]:
     """BF16 weights as uint16 ``[rows, columns]`` (norms: ``[columns]``), by the names of transformers."""
-    weights = {}
-    for tensor in file.tensors:
+
+    def read(tensor: gguf.ReaderTensor) -> tuple[str, np.ndarray]:
         *layer, part, _ = tensor.name.split(".")
         module = f"model.layers.{layer[1]}.{INSIDE[part]}" if layer else OUTSIDE[part]
         numbers = gguf.dequantize(tensor.data, tensor.tensor_type)
         if part in ROTATED:  # llama.cpp lays the two halves of each rotated pair side by side
             pairs = numbers.reshape(-1, CONFIG["head_dim"] // 2, 2, numbers.shape[1])
             numbers = pairs.swapaxes(1, 2).reshape(numbers.shape)
-        weights[f"{module}.weight"] = bfloat16(numbers)
-    return weights
+        return f"{module}.weight", bfloat16(numbers)
+
+    with ThreadPoolExecutor() as pool:  # NumPy lets threads work at the same time
+        return dict(pool.map(read, file.tensors))
 
 
 def merge(weights: dict[str, np.ndarray], adapter: Path) -> None:
@@ -182,7 +198,7 @@ def main() -> None:
     output = Path(JOB["output"])
     output.mkdir(parents=True)
     worker_io.say(f"unpacking {GGUF} to BF16")
-    file = gguf.GGUFReader(model_folder() / GGUF)
+    file = Reader(model_folder() / GGUF)
     weights = read_weights(file)
     if JOB["adapter"]:
         worker_io.say("merging the support adapter")
