@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO
 
 from pipeline.errors import EnvironmentMissing, Interrupted, UsageError
-from pipeline.processes import Group, go_on, supervised
+from pipeline.processes import Group, as_done, go_on, supervised
 from pipeline.progress import Progress, Silent
 from pipeline.secrets import scrubbed
 
@@ -379,9 +379,8 @@ def setup(names: Sequence[str], progress: Progress) -> None:
         )
     with concurrent.futures.ThreadPoolExecutor() as pool, supervised(pool):
         builds = [pool.submit(_make_current, environments()[name], progress) for name in names]
-        pending = set(builds)
-        while pending:  # with a time limit, so that a signal is handled whichever thread receives it
-            _, pending = concurrent.futures.wait(pending, LOOK_S)
+        for _ in as_done(builds):
+            pass
     for build in builds:
         build.result()
 

@@ -21,7 +21,7 @@ from pipeline.inspection import Finding
 from pipeline.inspection.served import served_findings
 from pipeline.load.settings import load_load_settings
 from pipeline.load.sweep import Served
-from pipeline.processes import supervised
+from pipeline.processes import as_done, supervised
 from pipeline.progress import Progress
 from pipeline.quantizers.checkpoint import Checkpoint, read_template
 from pipeline.quantizers.hardware import demand_engine
@@ -40,12 +40,13 @@ from pipeline.settings import (
     load_serving,
 )
 from pipeline.stages import decide, evaluate, inspect, load, quantize, report, resolve, serve_replay
+from pipeline.stages.ahead import EnginesAhead
 from pipeline.stages.beside import Beside
 from pipeline.stages.comparability import compared
 from pipeline.stages.evaluate import OUTCOMES
 from pipeline.stages.looks import Looks
 from pipeline.stages.resources import kv_pool
-from pipeline.stages.serve_replay import REPLIES
+from pipeline.stages.serve_replay import REPLIES, named
 from pipeline.statistics.benefit import unmeasured_reasons
 from pipeline.statistics.facts import Reason, Resource
 from pipeline.statistics.planning import PowerPlan, exploratory_reason, plan_power, underpowered_reasons
@@ -54,8 +55,8 @@ from pipeline.tracking import StageRun, Tracker, download_model_uri
 
 Side = Literal["baseline", "candidate"]
 Result = TypeVar("Result")
-SIGNAL_S = 0.5
-"""Seconds after which a waiting main thread looks for signals."""
+READ_S = 5.0
+"""Seconds after which a baseline is being replayed, not its kept replies read."""
 
 
 class _Refused(Exception):
@@ -91,7 +92,8 @@ class Gate:
         self._looks = Looks(self.store, self.golden, self.policy, self.progress)
         self._beside = Beside(self.store, self.golden, self.policy, self.progress, self._staged, self._note)
         self._beside.demand_usable(Path(request.calibration))
-        self._environment: concurrent.futures.Future[Path] | None = None
+        self._environment: concurrent.futures.Future[None] | None = None
+        self._ahead = EnginesAhead(self.store, self.progress)
         self._calibrated: dict[str, str] = {}
 
     # --- stages --------------------------------------------------------------------------------
@@ -196,11 +198,12 @@ class Gate:
                     looks=self._looks.parts if side == "candidate" else (),
                     stop=self._give_up,
                     probes=self._beside.probes(side, checkpoint, self.baseline, self.plan, self.serving.max_model_len),
+                    ahead=self._ahead.take(f"replay {side}"),
                     progress=self.progress,
                     label=f"replay {side}",
                 )
                 for number, output in enumerate(outputs):
-                    self._note(None if number else run, output, "server.log", "engine.json", side=_named(side, number))
+                    self._note(None if number else run, output, "server.log", "engine.json", side=named(side, number))
                 return outputs
 
             self._replays[side] = self._staged(f"replay {side}", work)
@@ -227,7 +230,7 @@ class Gate:
         def work(run: StageRun | None) -> tuple[StageOutput, ...]:
             outputs = []
             for number, replay in enumerate(replays):
-                name = _named(side, number)
+                name = named(side, number)
                 output = evaluate.run(self.store, golden, replay.path, name, self.progress)
                 self._note(None if number else run, output, "outcomes_summary.json", side=name)
                 outputs.append(output)
@@ -335,7 +338,7 @@ class Gate:
     def _replayed(self, side: Side) -> dict[str, str]:
         """Keys of the replays of one side by name."""
         return {
-            f"{_named(side, n)} replies".replace(" ", "_"): replay.key for n, replay in enumerate(self.replays(side))
+            f"{named(side, n)} replies".replace(" ", "_"): replay.key for n, replay in enumerate(self.replays(side))
         }
 
     def _findings(self) -> list[Reason]:
@@ -370,15 +373,23 @@ class Gate:
 
     @contextlib.contextmanager
     def engine_ahead(self) -> Iterator[None]:
-        """Build the engine's environment, where it is missing, beside what the block does.
+        """Beside what the block does build the engine's environment, where it is missing, and start to import it.
 
         What breaks that is raised by :meth:`measure`, or where the plan is needed.
         """
         with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="setup") as pool, supervised(pool):
-            self._environment = pool.submit(environments.provide, "serve", self.progress)
-            yield
-            while not self._environment.done():  # as in `_measure`; an interruption must stop it
-                concurrent.futures.wait([self._environment], SIGNAL_S)
+            self._environment = pool.submit(self._start_ahead)
+            try:
+                yield
+                for _ in as_done([self._environment]):  # inside, where an interruption stops it
+                    pass
+            finally:
+                self._ahead.drop()
+
+    def _start_ahead(self) -> None:
+        environments.provide("serve", self.progress)
+        if not self.settled and (path := resolve.unmade(self.store, self.request.model)):
+            self._ahead.start("replay baseline", self.plan, path)
 
     def measure(self) -> None:
         """Quantize, inspect, serve, replay and evaluate, with what can overlap overlapping.
@@ -397,17 +408,9 @@ class Gate:
     def _measure(self) -> None:
         # When one side fails, or the candidate is refused, the other is of no use any more; what it has is kept.
         with concurrent.futures.ThreadPoolExecutor(thread_name_prefix="gate") as pool, supervised(pool):
-            pending: set[concurrent.futures.Future[Any]] = {
-                pool.submit(self._measure_baseline),
-                pool.submit(self._measure_candidate),
-            }
-            if self._environment:
-                pending.add(self._environment)
-            while pending:
-                # With a time limit: a signal that another thread receives is handled only when this one wakes.
-                done, pending = concurrent.futures.wait(pending, SIGNAL_S, concurrent.futures.FIRST_COMPLETED)
-                for work in done:
-                    work.result()
+            sides = [pool.submit(self._measure_baseline), pool.submit(self._measure_candidate)]
+            for work in as_done([*sides, *([self._environment] if self._environment else [])]):
+                work.result()
 
     def _measure_baseline(self) -> None:
         try:
@@ -423,6 +426,8 @@ class Gate:
             self.progress.say("inspect", "the candidate's files settle the verdict: it is not served")
             raise _Refused
         if not can_overlap(self.plan, max(weight_bytes, self.baseline.weight_bytes)):
+            if not self._baseline_replayed.wait(READ_S):
+                self._ahead.start("replay candidate", self.plan, self.candidate.path)
             self._baseline_replayed.wait()
         self._looks.plan()
         self.outcomes("candidate")
@@ -443,8 +448,3 @@ class Gate:
         if run is not None:
             run.output(output)
             run.artifacts(*(output.path / name for name in files))
-
-
-def _named(side: Side, number: int) -> str:
-    """How the ``number``-th replay (from 0) of a side is called."""
-    return f"{side} repeat {number}" if number else side

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from pipeline.errors import Interrupted
 
 GRACE_S = 5.0
 """Seconds that a :class:`Group` has to end by itself when it is stopped."""
+SIGNAL_S = 0.3
+"""Seconds after which a waiting main thread looks for signals."""
 
 
 class Stoppable(Protocol):
@@ -84,6 +86,18 @@ def supervised(threads: Executor | None = None) -> Iterator[None]:
         with _lock:
             _closing = not isinstance(error, Exception)
         raise
+
+
+def as_done(work: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
+    """Each of these futures when it is done.
+
+    Unlike :func:`concurrent.futures.as_completed` it wakes now and then: a signal that another thread receives is
+    handled only when the main thread does.
+    """
+    pending = set(work)
+    while pending:
+        done, pending = wait(pending, SIGNAL_S, FIRST_COMPLETED)
+        yield from done
 
 
 class Group:

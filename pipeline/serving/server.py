@@ -73,6 +73,7 @@ class Server:
         self._label = label
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
+        self._started = 0.0
         self._began = 0.0
         self._lock = threading.Lock()
         self._stopped = False
@@ -82,9 +83,16 @@ class Server:
         """Base URL, without ``/v1``."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def held(self) -> bool:
+        """Whether it was started to import alone, and has not been waited for yet."""
+        process = self._process
+        return process is not None and process.stdin is not None and not process.stdin.closed
+
     def __enter__(self) -> Server:
         try:
-            self.start()
+            if self._process is None:
+                self.start()
             self.wait()
         except BaseException:
             self.stop()
@@ -96,25 +104,30 @@ class Server:
     ) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Start the process and return at once; :meth:`wait` until it serves, and :meth:`stop` it in any case."""
-        self._began = time.monotonic()
-        enrol(self)
-        self._spawn()
+    def start(self, *, held: bool = False) -> None:
+        """Start the process and return at once; :meth:`wait` until it serves, and :meth:`stop` it in any case.
 
-    def _spawn(self) -> None:
+        :param held: until :meth:`wait` the engine only imports, which is half of its start. Its checkpoint need not be
+            there yet, and on a GPU it takes no memory.
+        """
+        self._began = time.monotonic()
+        self._started = time.time()
+        enrol(self)
+        self._spawn(held=held)
+
+    def _spawn(self, *, held: bool = False) -> None:
         self.port = _free_port()
         theirs, ours = os.pipe()
         command = self.plan.command(self.model, self.port)
         at = command.index(str(LAUNCHER)) + 1
-        command[at:at] = ["--lifeline", str(theirs), str(GRACE_S)]
+        command[at:at] = ["--lifeline", str(theirs), str(GRACE_S), *(["--held"] if held else [])]
         try:
             with self._lock, self.log.open("wb") as output:
                 if self._stopped:
                     raise Interrupted("interrupted")
                 self._process = subprocess.Popen(
                     command,
-                    stdin=subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if held else subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=self.plan.process_environment(),
@@ -137,6 +150,7 @@ class Server:
         :raises ServerError: it died, took longer than the plan allows, or another server answers on the port.
         """
         said = 0
+        self._release()
         with local_client(5) as client:
             for attempt in range(1, PORT_TRIES + 1):
                 while self.alive():
@@ -158,6 +172,14 @@ class Server:
                 self._end()
                 self._progress.say(self._label, f"port {self.port} was taken meanwhile; trying another")
                 self._spawn()
+
+    def _release(self) -> None:
+        """Let an engine that is held go on. The seconds of its start count from here."""
+        if self.held and self._process is not None and self._process.stdin is not None:
+            self._began = time.monotonic()
+            with suppress(OSError):  # it has died, which is found out next
+                self._process.stdin.write(b"go\n")
+                self._process.stdin.close()
 
     def _check_model(self, client: httpx.Client) -> None:
         """Whoever answers must serve our checkpoint under our name."""
@@ -195,6 +217,9 @@ class Server:
     def _end(self) -> None:
         with self._lock:
             if self._process is not None:
+                if self._process.stdin is not None:
+                    with suppress(OSError):
+                        self._process.stdin.close()
                 with suppress(ProcessLookupError):
                     self._process.terminate()
                 try:
@@ -228,6 +253,7 @@ class Server:
             "settings": {name: value[1] for name, value in found.items() if value},
             "kernels": sorted(set(re.findall(r"(?:Selected|Using) (\w+(?:Kernel|LinearMethod|Backend)\b.*)", text))),
             "kv_cache": cache[1] if cache else None,
+            "started": round(self._started, 1),
             "seconds_to_start": round(self.seconds_to_start, 1),
         }
 

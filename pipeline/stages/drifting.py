@@ -18,6 +18,7 @@ from pipeline.serving.plan import EnginePlan
 from pipeline.serving.server import Server
 from pipeline.settings import GateSettings, SamplePolicy
 from pipeline.stages import drift, logprobs
+from pipeline.statistics import divergence
 from pipeline.statistics.facts import Reason
 from pipeline.store import StageOutput, Store
 from pipeline.tracking import StageRun, drift_metrics, drift_table
@@ -59,9 +60,14 @@ class Drifting:
         self, side: str, serve: Callable[[], Server], checkpoint_digest: str, baseline: Checkpoint, plan: EnginePlan
     ) -> StageOutput:
         """Ask one side's server, or reuse what it said; see :func:`pipeline.stages.logprobs.run`."""
+
+        def asking() -> Server:
+            divergence.import_ahead()
+            return serve()
+
         self.said[side] = logprobs.run(
             self.store,
-            serve,
+            asking,
             checkpoint_digest=checkpoint_digest,
             golden=self.asked,
             plan=plan,

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pipeline import environments
 from pipeline.errors import DiskSpaceError, ModelError, RecordError
@@ -62,6 +63,18 @@ def run(
     return checkpoint
 
 
+def unmade(store: Store, model: str) -> Path | None:
+    """Where :func:`run` will put a checkpoint that it has to make; None: it makes none, or has made it."""
+    if model not in embedded.NAMES:
+        return None
+    path = store.path_of(STAGE, _embedded_inputs(model)) / "checkpoint"
+    return None if path.exists() else path
+
+
+def _embedded_inputs(name: str) -> dict[str, Any]:
+    return embedded.inputs(name, environments.env_digest("quantize"))
+
+
 def _expanded(model: str) -> Path:
     """``model`` as a path; ``~`` stands for a home directory where there is one."""
     with contextlib.suppress(RuntimeError):
@@ -81,8 +94,7 @@ def _embedded(store: Store, name: str, progress: Progress) -> Path:
     def build(output: Path) -> None:
         embedded.build(name, output, python=environments.provide("quantize", progress), progress=progress)
 
-    inputs = embedded.inputs(name, environments.env_digest("quantize"))
-    return store.make(STAGE, inputs, build, needs_bytes=embedded.WEIGHT_BYTES).path / "checkpoint"
+    return store.make(STAGE, _embedded_inputs(name), build, needs_bytes=embedded.WEIGHT_BYTES).path / "checkpoint"
 
 
 def _from_registry(

@@ -71,6 +71,11 @@ def inputs(
     }
 
 
+def named(side: str, number: int) -> str:
+    """How the ``number``-th replay (from 0) of a side is called."""
+    return f"{side} repeat {number}" if number else side
+
+
 def repeat_settings(settings: ReplaySettings, repeat: int) -> ReplaySettings:
     """How the ``repeat``-th further replay is sent (0: as the first): at half the concurrency (a single one: at 2)."""
     if repeat == 0:
@@ -96,6 +101,7 @@ def run(
     looks: Sequence[GoldenSet] = (),
     stop: Callable[[int, StageOutput], bool] | None = None,
     probes: Sequence[Probe] = (),
+    ahead: Server | None = None,
     progress: Progress | None = None,
     label: str = "replay",
 ) -> tuple[StageOutput, ...]:
@@ -110,6 +116,7 @@ def run(
         before; none of them where the whole is kept.
     :param stop: asked after each look, with its number from 1 and its output; when it says yes, that output is all.
     :param probes: called one after the other when the whole set is replayed, with the same server.
+    :param ahead: an engine of this checkpoint that was started already and is held; it is stopped in any case.
     :param label: what progress is reported as, e.g. ``replay baseline``.
     :returns: the output of the first replay, then those of the repeats.
     :raises ServerError: the engine did not start, or died.
@@ -117,8 +124,13 @@ def run(
     """
     shown = progress or Silent()
     with contextlib.ExitStack() as stack:
-        serve = partial(_serve, store, plan, checkpoint_path, checkpoint_digest, shown, label)
-        server = cache(lambda: stack.enter_context(serve()))
+        if ahead is not None:
+            stack.callback(drop, ahead)
+
+        @cache
+        def server() -> Server:
+            started = ahead or engine(store, plan, checkpoint_path, shown, label)
+            return stack.enter_context(_serve(started, shown, label))
 
         def declared(part: GoldenSet, repeat: int) -> dict[str, Any]:
             return inputs(
@@ -151,25 +163,32 @@ def run(
         return outputs
 
 
-@contextlib.contextmanager
-def _serve(
-    store: Store, plan: EnginePlan, checkpoint: Path, digest: str, progress: Progress, label: str
-) -> Iterator[Server]:
-    """The checkpoint, served. The log lies outside the outputs, which it outlives; after a failure it stays.
-
-    No secret does: an engine may log what it was given.
-    """
+def engine(store: Store, plan: EnginePlan, checkpoint: Path, progress: Progress, label: str) -> Server:
+    """An engine for ``checkpoint``, not started yet. Its log lies outside the outputs, which it outlives."""
     logs = store.root / "serving"
     logs.mkdir(parents=True, exist_ok=True)
-    log = logs / f"{digest[:16]}-{os.getpid()}.log"
+    checkpoint = checkpoint.resolve()
+    return Server(plan, checkpoint, logs / f"{digest_of(str(checkpoint))[:16]}-{os.getpid()}.log", progress, label)
+
+
+def drop(server: Server) -> None:
+    """Stop an engine that is still held; one that was used has seen to itself."""
+    if server.held:
+        server.stop()
+        server.log.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _serve(server: Server, progress: Progress, label: str) -> Iterator[Server]:
+    """The server, up; after a failure its log stays. No secret does: an engine may log what it was given."""
     try:
-        with Server(plan, checkpoint.resolve(), log, progress, label) as server:
+        with server:
             progress.say(label, f"engine ready after {server.seconds_to_start:.0f} s")
             yield server
     except BaseException:
-        scrub_log(log)
+        scrub_log(server.log)
         raise
-    log.unlink(missing_ok=True)
+    server.log.unlink(missing_ok=True)
 
 
 def lacks(directory: Path) -> bool:

@@ -16,6 +16,7 @@ Figures are those of llama.cpp's ``llama-perplexity --kl-divergence`` (its tools
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,6 +143,11 @@ def summarise(tokens: Sequence[TokenDrift], clusters: Sequence[str]) -> Drift:
     )
 
 
+def import_ahead() -> None:
+    """Import what the rest needs, while an engine is at work: a second that every start would cost, or a run's end."""
+    importlib.import_module("scipy.stats")
+
+
 def concordance(larger: Sequence[float], smaller: Sequence[float]) -> float:
     """Share of pairs in which the value of ``larger`` is above that of ``smaller``, ties counted half.
 
@@ -151,7 +157,7 @@ def concordance(larger: Sequence[float], smaller: Sequence[float]) -> float:
     """
     if not larger or not smaller:
         raise ValueError("nothing to compare")
-    from scipy.stats import mannwhitneyu  # a second that every start of the command line would cost
+    from scipy.stats import mannwhitneyu
 
     return float(mannwhitneyu(larger, smaller).statistic) / (len(larger) * len(smaller))
 

@@ -45,6 +45,8 @@ def engine_plan() -> EnginePlan:
 def real_server(
     demo_checkpoint: Checkpoint, engine_plan: EnginePlan, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """The demo checkpoint, served by the real engine. Do not stop it."""
-    with Server(engine_plan, demo_checkpoint.path, tmp_path_factory.mktemp("server") / "server.log") as server:
+    """The demo checkpoint, served by the real engine, which was held at first. Do not stop it."""
+    server = Server(engine_plan, demo_checkpoint.path, tmp_path_factory.mktemp("server") / "server.log")
+    server.start(held=True)
+    with server:
         yield server

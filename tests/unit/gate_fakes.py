@@ -141,6 +141,7 @@ class FakeMachine:
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(gate.environments, "provide", lambda name, progress: self._do(f"{name} environment"))
         monkeypatch.setattr(gate.resolve, "run", self.resolve)
+        monkeypatch.setattr(gate.resolve, "unmade", lambda store, model: None)
         monkeypatch.setattr(gate.quantize, "run", self.quantize)
         monkeypatch.setattr(gate.inspect, "run", self.inspect)
         monkeypatch.setattr(gate.serve_replay, "run", self.replay)

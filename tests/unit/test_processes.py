@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from pipeline.errors import Interrupted
-from pipeline.processes import enrol, go_on, leave, stop_all, supervised
+from pipeline.processes import as_done, enrol, go_on, leave, stop_all, supervised
 
 
 class Child:
@@ -83,3 +83,14 @@ def test_a_quiet_block_stops_nothing() -> None:
     assert child.stops == 0
     with supervised():
         pass
+
+
+def test_futures_come_as_they_are_done_and_each_once() -> None:
+    first, second = Future[int](), Future[int]()
+    coming = as_done([first, second])
+    second.set_result(2)
+    assert next(coming) is second
+    first.set_exception(KeyError("broke"))
+    assert next(coming) is first
+    assert list(coming) == []
+    assert list(as_done([])) == []

@@ -2,7 +2,7 @@
 
 Run by the serve environment's interpreter, with nothing of this project importable::
 
-    launcher.py [--lifeline FD GRACE] <arguments of the `vllm` command>
+    launcher.py [--lifeline FD GRACE] [--held] <arguments of the `vllm` command>
 
 Two things stand between us and a plain ``vllm`` command:
 
@@ -13,6 +13,9 @@ Two things stand between us and a plain ``vllm`` command:
   gate ended, however it ended) it stops the engine and every process that came of it. The engine gets
   ``GRACE`` seconds to stop by itself.
 
+With ``--held`` the engine imports what it needs and then waits for a line on standard input. Until then it neither
+looks at its model, which may still be being made, nor takes memory of a GPU, which another engine may still hold.
+
 On a CPU, the engine's processes are forked from one that has already imported the engine while the API
 server imports it too: start-up is mostly imports, and vLLM would otherwise repeat them one after the other.
 """
@@ -20,6 +23,7 @@ server imports it too: start-up is mostly imports, and vLLM would otherwise repe
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.metadata
 import importlib.util
 import multiprocessing
@@ -114,7 +118,8 @@ def supervise(lifeline: int, grace_s: float, arguments: list[str]) -> int:
     gomp = _libgomp() if _on_cpu() else None
     if gomp is not None and "libgomp" not in environment.get("LD_PRELOAD", ""):
         environment["LD_PRELOAD"] = ":".join(filter(None, [environment.get("LD_PRELOAD"), str(gomp)]))
-    engine = subprocess.Popen([sys.executable, "-u", __file__, *arguments], stdin=subprocess.DEVNULL, env=environment)
+    stdin = None if arguments[:1] == ["--held"] else subprocess.DEVNULL
+    engine = subprocess.Popen([sys.executable, "-u", __file__, *arguments], stdin=stdin, env=environment)
 
     def stop(*_: object) -> None:
         if not stopping:
@@ -171,9 +176,15 @@ def main() -> int:
     if arguments[:1] == ["--lifeline"]:
         return supervise(int(arguments[1]), float(arguments[2]), arguments[3:])
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if held := arguments[:1] == ["--held"]:
+        del sys.argv[1], arguments[0]
     if _on_cpu() and arguments[:1] == ["serve"]:
         _fork_from_preloaded()
         _inspect_models_here()
+    if held:
+        importlib.import_module("vllm.entrypoints.cli.serve")
+        if not sys.stdin.readline():  # whoever held us has ended
+            return 0
     from vllm.entrypoints.cli.main import main as vllm_main
 
     vllm_main()

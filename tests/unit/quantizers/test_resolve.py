@@ -154,3 +154,26 @@ def test_embedded_model_depends_on_template_adapter_and_environment(tmp_path: Pa
     assert embedded.inputs("demo", "env", tmp_path) != tuned
     (tmp_path / "chat_template.jinja").write_text("b")
     assert embedded.inputs("demo-raw", "env", tmp_path) != plain
+
+
+def test_where_an_embedded_model_will_be_is_known_until_it_is_there(
+    make_checkpoint: MakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine is told where, before there is anything."""
+    made = make_checkpoint()
+
+    def build(name: str, output: Path, **_: object) -> None:
+        shutil.copytree(made, output / "checkpoint")
+
+    monkeypatch.setattr(resolve.embedded, "build", build)
+    monkeypatch.setattr(resolve.environments, "provide", lambda name, progress: Path("/fake"))
+    store = Store(tmp_path / "store")
+    told = resolve.unmade(store, "demo")
+    assert told is not None and not told.exists()
+    assert resolve.run(store, "demo", Silent(), no_registry).path == told
+    assert resolve.unmade(store, "demo") is None
+
+
+@pytest.mark.parametrize("model", ["some/model", "models:/m@alias", ".", ""])
+def test_nothing_is_said_of_where_any_other_model_will_be(model: str, tmp_path: Path) -> None:
+    assert resolve.unmade(Store(tmp_path), model) is None

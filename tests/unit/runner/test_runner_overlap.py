@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from gate_fakes import FakeMachine
+from gate_fakes import FakeMachine, write_golden
 from runner_cases import FakeServer, run_gate, wait
 
+from pipeline import gate
 from pipeline.errors import EnvironmentMissing, ModelError, QuantizeError, Verdict
 from pipeline.request import Request
+from pipeline.serving.plan import EnginePlan
 from pipeline.store import Store
 
 
@@ -102,3 +106,73 @@ def test_a_failing_side_stops_the_other(
     assert "start candidate" not in machine.done
     machine.hooks.clear()
     assert run_gate(request_, store).verdict is Verdict.ACCEPT  # nothing is left that hinders the next run
+
+
+class Ahead:
+    """Stands for the engines that import ahead; a hook is called when one is started."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, Path]] = []
+        self.dropped = 0
+        self.began = threading.Event()
+
+    def start(self, label: str, plan: EnginePlan, checkpoint: Path) -> None:
+        self.started.append((label, checkpoint))
+        self.began.set()
+
+    def take(self, label: str) -> None:
+        return None
+
+    def drop(self) -> None:
+        self.dropped += 1
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Ahead:
+    engines = Ahead()
+    monkeypatch.setattr(gate, "EnginesAhead", lambda store, progress: engines)
+    return engines
+
+
+def test_the_baselines_engine_imports_while_the_model_is_made(
+    machine: FakeMachine, request_: Request, store: Store, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate.resolve, "unmade", lambda store, model: store.root / "to-be")
+    machine.hooks["resolve"] = lambda: wait(ahead.began)
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT
+    assert ahead.started == [("replay baseline", store.root / "to-be")]
+    assert ahead.dropped == 1
+
+
+def test_no_engine_is_started_where_the_golden_set_settles_the_verdict(
+    machine: FakeMachine,
+    request_: Request,
+    store: Store,
+    ahead: Ahead,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate.resolve, "unmade", lambda store, model: store.root / "to-be")
+    few = replace(request_, golden=str(write_golden(tmp_path / "few", turns=3)))
+    assert run_gate(few, store).verdict is Verdict.INCONCLUSIVE
+    assert ahead.started == []
+
+
+def test_without_room_for_two_the_candidates_engine_imports_while_the_baseline_is_replayed(
+    machine: FakeMachine, request_: Request, store: Store, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "READ_S", 0.05)
+    machine.overlap = False
+    machine.hooks["baseline"] = lambda: wait(ahead.began)
+    assert run_gate(request_, store).verdict is Verdict.ACCEPT
+    assert [label for label, _ in ahead.started] == ["replay candidate"]
+    assert machine.done.index("end repeat") < machine.done.index("start candidate")
+
+
+def test_nothing_imports_ahead_of_a_baseline_whose_replies_are_kept(
+    machine: FakeMachine, request_: Request, store: Store, ahead: Ahead
+) -> None:
+    run_gate(request_, store)
+    machine.overlap = False
+    assert run_gate(replace(request_, recipe="int8-w8a8"), store).verdict is Verdict.ACCEPT
+    assert ahead.started == []

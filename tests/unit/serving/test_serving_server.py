@@ -61,11 +61,14 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_serves_tells_its_facts_and_is_gone_afterwards(fake_plan: Plan, tmp_path: Path) -> None:
+    began = time.time()
     with Server(fake_plan(), tmp_path, tmp_path / "log") as server:
         server.check()
         ids = below(os.getpid())
         assert len(ids) == 2  # supervisor and engine
-        assert server.facts() == {
+        facts = server.facts()
+        assert began <= facts.pop("started") + 0.1 <= time.time()
+        assert facts == {
             "version": "9.9.9",
             "arguments": f"{{'port': {server.port}}}",
             "settings": {
@@ -102,6 +105,48 @@ def test_speculation_in_effect_is_told_without_the_draft_models_path(
         "speculative_config": f"SpeculativeConfig(method='{kept}', num_spec_tokens=4)",
         "seed": "0",
     }
+
+
+def test_a_held_engine_imports_and_does_no_more_until_it_is_waited_for(fake_plan: Plan, tmp_path: Path) -> None:
+    server = Server(fake_plan(), tmp_path, tmp_path / "log")
+    assert not server.held
+    server.start(held=True)
+    try:
+        until(lambda: "imported" in server.log.read_text())
+        assert server.held and server.alive()
+        time.sleep(0.2)
+        assert "non-default args" not in server.log.read_text()
+        released = time.monotonic()
+        with server:
+            assert not server.held
+            server.check()
+            assert server.seconds_to_start <= time.monotonic() - released
+            assert server.facts()["version"] == "9.9.9"
+            ids = below(os.getpid())
+            assert len(ids) == 2
+    finally:
+        server.stop()
+    assert not any(map(alive, ids))
+
+
+def test_a_held_engine_can_be_stopped_instead(fake_plan: Plan, tmp_path: Path) -> None:
+    server = Server(fake_plan("ignore_sigterm"), tmp_path, tmp_path / "log")
+    server.start(held=True)
+    ids = below(os.getpid())
+    server.stop()
+    assert ids and not any(map(alive, ids))
+    assert not server.held
+
+
+def test_an_engine_that_died_while_it_was_held_is_found_out(fake_plan: Plan, tmp_path: Path) -> None:
+    server = Server(fake_plan(), tmp_path, tmp_path / "log")
+    server.start(held=True)
+    until(lambda: "imported" in server.log.read_text())
+    os.kill(below(os.getpid())[-1], signal.SIGKILL)  # the engine, below its supervisor
+    until(lambda: not server.alive())
+    with pytest.raises(ServerError, match=r"died while starting \(exit 137\)"), server:
+        pass
+    assert below(os.getpid()) == []
 
 
 def test_children_that_refuse_to_stop_and_left_the_session_are_gone_too(fake_plan: Plan, tmp_path: Path) -> None:
@@ -216,6 +261,26 @@ with Server(plan, Path({model!r}), Path({log!r})):
     print("ready", flush=True)
     time.sleep(600)
 """
+
+
+HELD = CHILD.replace("with Server(", "Server(").replace("):\n    print", ").start(held=True)\nif True:\n    print")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_no_held_engine_outlives_a_killed_gate(fake_plan: Plan, tmp_path: Path, how: signal.Signals) -> None:
+    plan = fake_plan()
+    code = HELD.format(environment=dict(plan.environment), model=str(tmp_path), log=str(tmp_path / "log"))
+    root = Path(module.__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parent}"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as gate:
+        assert gate.stdout is not None
+        assert gate.stdout.readline() == b"ready\n"
+        until(lambda: "imported" in (tmp_path / "log").read_text())
+        ids = below(gate.pid)
+        assert len(ids) == 2
+        gate.send_signal(how)
+        gate.wait()
+        assert gone(ids)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

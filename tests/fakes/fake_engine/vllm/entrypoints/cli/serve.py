@@ -1,0 +1,3 @@
+"""What the FAKE engine imports before it serves: nothing, but it says so."""
+
+print("imported", flush=True)

@@ -1,0 +1,117 @@
+"""Engines that import before they can serve: handed over once, used instead of another, and never left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from serving_samples import make_turn
+
+from pipeline.golden import GoldenSet
+from pipeline.progress import Silent
+from pipeline.serving.plan import EnginePlan
+from pipeline.serving.server import Server
+from pipeline.settings import ReplaySettings, Sampling
+from pipeline.stages import serve_replay
+from pipeline.stages.ahead import EnginesAhead
+from pipeline.store import StageOutput, Store
+
+Plan = Callable[..., EnginePlan]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.fixture
+def engines(store: Store) -> Iterator[EnginesAhead]:
+    engines = EnginesAhead(store, Silent())
+    yield engines
+    engines.drop()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
+    """The servers that were started, whether held or not."""
+    servers: list[Server] = []
+    start = Server.start
+
+    def noted(self: Server, *, held: bool = False) -> None:
+        servers.append(self)
+        start(self, held=held)
+
+    monkeypatch.setattr(Server, "start", noted)
+    return servers
+
+
+def replay(store: Store, plan: EnginePlan, model: Path, ahead: Server | None) -> StageOutput:
+    (output,) = serve_replay.run(
+        store,
+        checkpoint_path=model,
+        checkpoint_digest="model",
+        golden=GoldenSet("set", Path("set"), "digest", 1, 1, (make_turn("a"),), {}),
+        plan=plan,
+        sampling=Sampling(),
+        replay_settings=ReplaySettings(concurrency=1, attempts=1),
+        ahead=ahead,
+    )
+    return output
+
+
+def logs(store: Store) -> list[Path]:
+    return list((store.root / "serving").glob("*"))
+
+
+def test_the_engine_started_ahead_is_the_one_that_serves(
+    fake_plan: Plan, store: Store, engines: EnginesAhead, started: list[Server], tmp_path: Path
+) -> None:
+    model = tmp_path / "made" / "later"
+    engines.start("replay baseline", fake_plan(), model)
+    engines.start("replay baseline", fake_plan(), model)  # one is enough
+    (server,) = started
+    assert server.held
+    model.mkdir(parents=True)
+    assert not replay(store, fake_plan(), model, engines.take("replay baseline")).reused
+    assert started == [server]
+    assert not server.alive() and logs(store) == []
+
+
+def test_an_engine_that_is_not_needed_after_all_is_stopped(
+    fake_plan: Plan, store: Store, engines: EnginesAhead, started: list[Server], tmp_path: Path
+) -> None:
+    replay(store, fake_plan(), tmp_path, None)
+    engines.start("replay baseline", fake_plan(), tmp_path)
+    server = started[-1]
+    assert replay(store, fake_plan(), tmp_path, engines.take("replay baseline")).reused
+    assert len(started) == 2
+    assert not server.alive() and not server.held and logs(store) == []
+
+
+def test_what_nobody_took_is_dropped_and_nothing_starts_afterwards(
+    fake_plan: Plan, store: Store, engines: EnginesAhead, started: list[Server], tmp_path: Path
+) -> None:
+    engines.start("replay baseline", fake_plan(), tmp_path)
+    engines.drop()
+    assert not started[0].alive() and logs(store) == []
+    engines.start("replay candidate", fake_plan(), tmp_path)
+    assert len(started) == 1
+
+
+def test_no_engine_is_started_for_a_replay_that_has_begun(
+    fake_plan: Plan, engines: EnginesAhead, started: list[Server], tmp_path: Path
+) -> None:
+    assert engines.take("replay baseline") is None
+    engines.start("replay baseline", fake_plan(), tmp_path)
+    assert started == []
+
+
+def test_the_log_of_an_engine_that_broke_stays(
+    fake_plan: Plan, store: Store, engines: EnginesAhead, tmp_path: Path
+) -> None:
+    engines.start("replay baseline", fake_plan("die_early"), tmp_path)
+    with pytest.raises(Exception, match="scripted fault"):
+        replay(store, fake_plan("die_early"), tmp_path, engines.take("replay baseline"))
+    (log,) = logs(store)
+    assert "scripted fault" in log.read_text(encoding="utf-8")
