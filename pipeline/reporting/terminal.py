@@ -46,6 +46,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
     :raises RecordError: the record cannot be shown.
     """
     record = read_record(decision)
+    risk = words.risk(record)
     parts: list[RenderableType] = [
         Text.assemble((record.verdict.value, f"bold {STYLES[record.verdict]}"), "  ", (words.headline(record), "bold")),
         _plain(f"{run.recipe} of {run.model}; {words.tested(record)}"),
@@ -60,13 +61,15 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
             "b: turns passed -> failed, c: failed -> passed",
             style="dim",
         ),
-        *section("Risk and gain", [*words.risk(record), *_gain(record)]),
+        *section("Risk and gain", [*risk, *_gain(record)]),
     ]
     if record.general:
         parts += section("General ability", general_lines(record.general))
     if drift := drift_summary(record.drift):
         parts += section("Drift of next-token distributions", drift)
-    parts += section("Critical turns", [words.critical(record), *_some(record.critical.failed)])
+    critical = words.critical(record)
+    if told := [*([] if critical in risk else [critical]), *_some(record.critical.failed)]:
+        parts += section("Critical turns", told)
     if worst := words.worst_flips(record):
         parts += section("Lost turns to read first", worst)
     if noise := words.noise(record):

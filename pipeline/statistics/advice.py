@@ -13,22 +13,22 @@ _SHOWN = 5
 _STEPS = {
     ReasonCode.METRICS_HELD: "Ship it: sign off this run, and keep the baseline at hand for a rollback.",
     ReasonCode.METRIC_LOSS: (
-        "Look at the flips of that metric. `quant-gate diagnose` names the layers that hurt and writes a recipe that "
-        "spares them; or try a gentler one (fp8-dynamic before int8-w8a8 before INT4, smaller groups, calibration on "
-        "your own transcripts)."
+        "Look at the flips of that metric. Of a candidate made here `quant-gate diagnose` names the layers that hurt "
+        "and writes a recipe that spares them; or quantize more gently (fp8-dynamic before int8-w8a8 before INT4, "
+        "smaller groups, calibration on your own transcripts)."
     ),
     ReasonCode.SLICE_LOSS: (
-        "Look at the flips of that slice. `quant-gate diagnose` names the layers that hurt and writes a recipe that "
-        "spares them; or try a gentler one, or calibration text that covers the slice."
+        "Look at the flips of that slice. Of a candidate made here `quant-gate diagnose` names the layers that hurt "
+        "and writes a recipe that spares them; or quantize more gently, or calibrate on text that covers the slice."
     ),
     ReasonCode.CRITICAL_TURN: (
-        "Read the critical flips first: such turns may not be lost at all. Try a gentler recipe; where the baseline "
+        "Read the critical flips first: such turns may not be lost at all. Quantize more gently; where the baseline "
         "is right only by luck, raise noise.repeats and see whether it stays right."
     ),
     ReasonCode.SCENARIO_WIPED_OUT: (
-        "Read that scenario's flips: a whole situation is lost, which an average hides. Try a gentler recipe."
+        "Read that scenario's flips: a whole situation is lost, which an average hides. Quantize more gently."
     ),
-    ReasonCode.NO_BENEFIT: "Nothing is gained by shipping it: choose a recipe that saves more, or lower the demand.",
+    ReasonCode.NO_BENEFIT: "Nothing is gained by shipping it: choose a build that saves more, or lower the demand.",
     ReasonCode.BENEFIT_UNDECIDED: (
         "Measure the load (--load), or again with more repeats or prompts (configs/slo.yaml), on a machine that does "
         "nothing else, or take what does not matter to you out of the policy's `benefit` (null); of an endpoint, "
@@ -53,7 +53,8 @@ _STEPS = {
     ReasonCode.PROMPTS_DIFFER: "Compare chat template, tokenizer and its settings of the two checkpoints.",
     ReasonCode.CONDITIONS_DIFFER: "Serve and ask both sides alike: same engine, flags, parser and sampling; run again.",
     ReasonCode.DRIFT: (
-        "Compare the candidate's weights with the baseline's (`quant-gate inspect`): no careful recipe drifts so far."
+        "Compare the candidate's weights with the baseline's (`quant-gate inspect`): no careful quantization drifts so "
+        "far."
     ),
     ReasonCode.DRIFT_UNKNOWN: (
         "Read the server log. Where this engine cannot list prompt log-probabilities, take `drift` out of the policy."
@@ -104,8 +105,8 @@ def next_step(reasons: Sequence[Reason], metrics: Sequence[MetricResult]) -> str
         return _STEPS[first.code]
     undecided = [m for m in metrics if m.gating and m.verdict is Verdict.INCONCLUSIVE]
     if not undecided:  # a metric that is measured elsewhere
-        return f"Take a suite with more items for {first.metric}, or try a gentler recipe."
+        return f"Take a suite with more items for {first.metric}, or quantize more gently."
     needs = [f"{m.metric} {m.n_to_decide} turns (has {m.n})" for m in undecided if m.n_to_decide]
     if len(needs) == len(undecided):
-        return f"Add golden turns, in new scenarios rather than old ones: {', '.join(needs)}. Or try a gentler recipe."
-    return "More turns of this kind will hardly decide it: the loss is close to the margin. Try a gentler recipe."
+        return f"Add golden turns, in new scenarios rather than old ones: {', '.join(needs)}. Or quantize more gently."
+    return "More turns of this kind will hardly decide it: the loss is close to the margin. Quantize more gently."
