@@ -407,6 +407,9 @@ def main(arguments: list[str]) -> int:
     except (EnvironmentMissing, UsageError) as error:
         print(f"error: {error.message}\n  {error.remedy}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # a full disk, a folder that cannot be written
+        print(f"error: {error}\n  Check disk space and access rights, then run again.", file=sys.stderr)
+        return EnvironmentMissing.exit_code
     except (KeyboardInterrupt, Interrupted):
         print("setup: interrupted; run again to go on", file=sys.stderr)
         return Interrupted.exit_code

@@ -401,6 +401,14 @@ def test_an_old_python_is_refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest
     assert "is too old" in capfd.readouterr().err
 
 
+def test_what_the_system_refuses_is_told_in_two_lines(project: Path, uv: Uv, capfd: pytest.CaptureFixture[str]) -> None:
+    environments()["serve"].directory.symlink_to(environments()["serve"].directory)
+    assert main(["setup", "serve"]) == 30
+    told = capfd.readouterr().err.splitlines()
+    assert told[-2].startswith("error: [Errno 40]")
+    assert told[-1] == "  Check disk space and access rights, then run again."
+
+
 @pytest.mark.usefixtures("uv")
 def test_an_interruption_says_that_it_may_be_repeated(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
