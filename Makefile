@@ -23,22 +23,22 @@ help: ## list the targets
 setup: ## build all environments that are missing or whose pins changed
 	@$(SETUP)
 
-# The run builds the engine's environment while it resolves and quantizes the model.
+# The run builds the quantizer's environment when it needs it, beside the imports of the engine, which take longest.
 gate: ## quantize MODEL by RECIPE, compare, and answer ACCEPT, REJECT, INCONCLUSIVE or INVALID
-	@$(SETUP) pipeline quantize
+	@$(SETUP) pipeline serve
 	@$(GATE) run --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
 	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
 	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$LOAD" != 1 ] || echo --load) \
 	  $$([ "$$COMBINED" != 1 ] || echo --combined)
 
 ladder: ## gate several recipes of MODEL, choose the smallest that passes; ALL=1 measures every one of them, LOAD=1 their speed
-	@$(SETUP) pipeline quantize
+	@$(SETUP) pipeline serve
 	@$(GATE) ladder "$$MODEL" $${GOLDEN:+--golden "$$GOLDEN"} $${SERVING:+--serving "$$SERVING"} \
 	  $${POLICY:+--policy "$$POLICY"} $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$ALL" != 1 ] || echo --all) \
 	  $$([ "$$LOAD" != 1 ] || echo --load) $$([ "$$COMBINED" != 1 ] || echo --combined)
 
 diagnose: ## after a REJECT: which parts of RECIPE's candidate hurt, and the recipe to try next; TRY=1 gates that too
-	@$(SETUP) pipeline quantize
+	@$(SETUP) pipeline serve
 	@$(GATE) diagnose --model "$$MODEL" --recipe "$$RECIPE" $${GOLDEN:+--golden "$$GOLDEN"} \
 	  $${SERVING:+--serving "$$SERVING"} $${POLICY:+--policy "$$POLICY"} $$([ "$$EXPLORE" != 1 ] || echo --explore) \
 	  $${CALIBRATION:+--calibration "$$CALIBRATION"} $$([ "$$TRY" != 1 ] || echo --run) \
