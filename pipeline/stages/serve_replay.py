@@ -116,7 +116,8 @@ def run(
         before; none of them where the whole is kept.
     :param stop: asked after each look, with its number from 1 and its output; when it says yes, that output is all.
     :param probes: called one after the other when the whole set is replayed, with the same server.
-    :param ahead: an engine of this checkpoint that was started already and is held; it is stopped in any case.
+    :param ahead: an engine that was started already and is held. It serves if it is one for this checkpoint by this
+        plan, and is stopped in any case.
     :param label: what progress is reported as, e.g. ``replay baseline``.
     :returns: the output of the first replay, then those of the repeats.
     :raises ServerError: the engine did not start, or died.
@@ -129,8 +130,9 @@ def run(
 
         @cache
         def server() -> Server:
-            started = ahead or engine(store, plan, checkpoint_path, shown, label)
-            return stack.enter_context(_serve(started, shown, label))
+            wanted = engine(store, plan, checkpoint_path, shown, label)
+            fits = ahead is not None and (ahead.plan, ahead.model) == (wanted.plan, wanted.model)
+            return stack.enter_context(_serve(ahead if ahead and fits else wanted, shown, label))
 
         def declared(part: GoldenSet, repeat: int) -> dict[str, Any]:
             return inputs(

@@ -82,6 +82,15 @@ def test_critical_failures_are_listed_and_counted() -> None:
     assert f"and {len(failed) - 10} more" in text
 
 
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_what_is_known_of_the_critical_turns_is_told_once(verdict: Verdict) -> None:
+    """Among the risks, or by itself where those are not known."""
+    made = sample(verdict)
+    flat = " ".join(summary_text(made.decision, made.run).split())
+    assert flat.count("that the baseline passes fail;") == 1
+    assert ("Critical turns -" in flat) == bool(made.decision["critical"]["failed"] or verdict is Verdict.INVALID)
+
+
 def test_untrusted_text_cannot_steer_the_terminal() -> None:
     made = sample(Verdict.REJECT)
     made.decision["critical"]["failed"] = ["\x1b[2J[bold red]gone[/bold red]\u202e"]

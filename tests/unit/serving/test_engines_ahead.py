@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,19 @@ def test_an_engine_that_is_not_needed_after_all_is_stopped(
     assert replay(store, fake_plan(), tmp_path, engines.take("replay baseline")).reused
     assert len(started) == 2
     assert not server.alive() and not server.held and logs(store) == []
+
+
+@pytest.mark.parametrize("other", ["checkpoint", "plan"])
+def test_an_engine_for_something_else_does_not_serve(
+    other: str, fake_plan: Plan, store: Store, engines: EnginesAhead, started: list[Server], tmp_path: Path
+) -> None:
+    plan = replace(fake_plan(), flags=("--seed", "1")) if other == "plan" else fake_plan()
+    engines.start("replay baseline", plan, tmp_path / "other" if other == "checkpoint" else tmp_path)
+    output = replay(store, fake_plan(), tmp_path, engines.take("replay baseline"))
+    wrong, right = started
+    assert (right.model, right.plan) == (tmp_path, fake_plan())
+    assert json.loads((output.path / "engine.json").read_text(encoding="utf-8"))["flags"] == ["--seed", "0"]
+    assert not wrong.alive() and not right.alive() and logs(store) == []
 
 
 def test_what_nobody_took_is_dropped_and_nothing_starts_afterwards(
