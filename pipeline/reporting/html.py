@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from evaluators.turn import Reply, Turn
 from pipeline.errors import Verdict
@@ -34,6 +34,7 @@ SLICES_DRAWN = 24
 MINUS = "\u2212"
 _NEGATIVE = re.compile(r"(?<!\w)-(?=\d)")
 """The minus of a figure, not the hyphen of a word."""
+_COMMAND = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ def page_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["sign"] = lambda text: _NEGATIVE.sub(MINUS, text)
+    environment.filters["commands"] = lambda text: Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(text))))
     environment.filters["arrow"] = lambda text: text.replace("->", "\u2192").replace("(-", f"({MINUS}")
     environment.globals["css"] = Markup(
         (resources.files("pipeline.reporting") / "templates" / "report.css").read_text(encoding="utf-8")

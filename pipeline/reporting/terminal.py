@@ -67,9 +67,11 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         parts += section("General ability", general_lines(record.general))
     if drift := drift_summary(record.drift):
         parts += section("Drift of next-token distributions", drift)
-    critical = words.critical(record)
-    if told := [*([] if critical in risk else [critical]), *_some(record.critical.failed)]:
-        parts += section("Critical turns", told)
+    lost = _some(record.critical.failed)
+    if (critical := words.critical(record)) not in risk:
+        parts += section("Critical turns", [critical, *lost])
+    elif lost:
+        parts += section("Critical turns lost", lost)
     if worst := words.worst_flips(record):
         parts += section("Lost turns to read first", worst)
     if noise := words.noise(record):

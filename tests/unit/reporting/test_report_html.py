@@ -319,3 +319,10 @@ def test_a_hyphen_is_no_minus_and_what_stays_as_it_was_is_not_better() -> None:
     page = replace(made, decision=made.decision | {"resources": [row]}).page()
     assert "KV-cache pool: 50,000 tokens \u2192 50,000 tokens, unchanged." in page
     assert re.search("<td>\u2212\\d", page)  # figures keep their minus
+
+
+def test_commands_in_the_next_step_look_like_commands() -> None:
+    made = sample(Verdict.REJECT)
+    made.decision["next_step"] = "Run `quant-gate diagnose`, not `<b>it</b>`; a lone ` stays."
+    html = made.page()
+    assert "Run <code>quant-gate diagnose</code>, not <code>&lt;b&gt;it&lt;/b&gt;</code>; a lone ` stays." in html

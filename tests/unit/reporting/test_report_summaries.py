@@ -88,7 +88,8 @@ def test_what_is_known_of_the_critical_turns_is_told_once(verdict: Verdict) -> N
     made = sample(verdict)
     flat = " ".join(summary_text(made.decision, made.run).split())
     assert flat.count("that the baseline passes fail;") == 1
-    assert ("Critical turns -" in flat) == bool(made.decision["critical"]["failed"] or verdict is Verdict.INVALID)
+    assert ("Critical turns - " in flat) == (verdict is Verdict.INVALID)
+    assert ("Critical turns lost - " in flat) == (verdict is Verdict.REJECT)
 
 
 def test_untrusted_text_cannot_steer_the_terminal() -> None:
