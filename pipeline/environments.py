@@ -44,6 +44,8 @@ MINIMUM_PYTHON = (3, 11)
 TORCH = "torch==2.13.0+cpu"
 LOOK_S = 0.2
 """Seconds between looks at a lock that another setup holds."""
+_NOT_HERE = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN")
+"""Variables of pip that do not go with a directory of ours that it is to install into."""
 PROBE_S = 60
 """Seconds that a package index may take to say whether it has a CPU build of torch."""
 
@@ -250,7 +252,9 @@ def _uv() -> Path:
         if uv.exists():
             return uv
         work = directory.with_name(f"{directory.name}.work")  # uv is a program that can be moved
-        shutil.rmtree(work, ignore_errors=True)
+        site.log.unlink(missing_ok=True)
+        for left in (work, directory):
+            shutil.rmtree(left, ignore_errors=True)
         site.run([*_pip(site), "install", "-q", "--target", work, f"uv=={UV_VERSION}"])
         work.rename(directory)
     return uv
@@ -280,9 +284,10 @@ def _pip(site: _Site) -> list[str | Path]:
 def _build_environment() -> dict[str, str]:
     """Our environment for pip and uv; pip's certificates (``PIP_CERT``) are passed on, as uv does not read them.
 
-    What a user may ask of his pip does not go with a directory of ours that it is to install into.
+    Where pip shall install, and whether, is not the user's to say here, though a user may for pip at large.
     """
-    environment = {**os.environ, "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_HERE}
+    environment |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # may stand in a pip.conf, too
     if certificates := environment.get("PIP_CERT"):
         environment.setdefault("SSL_CERT_FILE", certificates)
     return environment

@@ -73,6 +73,8 @@ class Server:
         self._label = label
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
+        self.held = False
+        """Whether it was started to import alone, and never waited for since, stopped or not."""
         self._started = 0.0
         self._began = 0.0
         self._lock = threading.Lock()
@@ -82,12 +84,6 @@ class Server:
     def url(self) -> str:
         """Base URL, without ``/v1``."""
         return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def held(self) -> bool:
-        """Whether it was started to import alone, and has not been waited for yet."""
-        process = self._process
-        return process is not None and process.stdin is not None and not process.stdin.closed
 
     def __enter__(self) -> Server:
         try:
@@ -112,22 +108,23 @@ class Server:
         """
         self._began = time.monotonic()
         self._started = time.time()
+        self.held = held
         enrol(self)
-        self._spawn(held=held)
+        self._spawn()
 
-    def _spawn(self, *, held: bool = False) -> None:
+    def _spawn(self) -> None:
         self.port = _free_port()
         theirs, ours = os.pipe()
         command = self.plan.command(self.model, self.port)
         at = command.index(str(LAUNCHER)) + 1
-        command[at:at] = ["--lifeline", str(theirs), str(GRACE_S), *(["--held"] if held else [])]
+        command[at:at] = ["--lifeline", str(theirs), str(GRACE_S), *(["--held"] if self.held else [])]
         try:
             with self._lock, self.log.open("wb") as output:
                 if self._stopped:
                     raise Interrupted("interrupted")
                 self._process = subprocess.Popen(
                     command,
-                    stdin=subprocess.PIPE if held else subprocess.DEVNULL,
+                    stdin=subprocess.PIPE if self.held else subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=self.plan.process_environment(),
@@ -174,12 +171,15 @@ class Server:
                 self._spawn()
 
     def _release(self) -> None:
-        """Let an engine that is held go on. The seconds of its start count from here."""
-        if self.held and self._process is not None and self._process.stdin is not None:
+        """Let an engine that is held go on, with a port that is free now. The seconds of its start count from here."""
+        process = self._process
+        if self.held and process is not None and process.stdin is not None:
             self._began = time.monotonic()
-            with suppress(OSError):  # it has died, which is found out next
-                self._process.stdin.write(b"go\n")
-                self._process.stdin.close()
+            self.port = _free_port()
+            with suppress(OSError, ValueError):  # it has died or was stopped, which is found out next
+                process.stdin.write(f"{self.port}\n".encode())
+                process.stdin.close()
+        self.held = False
 
     def _check_model(self, client: httpx.Client) -> None:
         """Whoever answers must serve our checkpoint under our name."""

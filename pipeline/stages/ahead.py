@@ -37,8 +37,12 @@ class EnginesAhead:
         with self._lock:
             if not self._over and label not in self._taken and label not in self._held:
                 server = serve_replay.engine(self._store, plan, checkpoint, self._progress, label)
+                try:
+                    server.start(held=True)
+                except BaseException:
+                    serve_replay.drop(server)
+                    raise
                 self._held[label] = server
-                server.start(held=True)
 
     def take(self, label: str) -> Server | None:
         """The engine of a replay that begins now, if it was started; who takes it stops it."""

@@ -174,7 +174,7 @@ def engine(store: Store, plan: EnginePlan, checkpoint: Path, progress: Progress,
 
 
 def drop(server: Server) -> None:
-    """Stop an engine that is still held; one that was used has seen to itself."""
+    """Stop an engine that was never used and leave nothing of it; one that was used has seen to itself."""
     if server.held:
         server.stop()
         server.log.unlink(missing_ok=True)

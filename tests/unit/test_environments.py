@@ -603,9 +603,13 @@ def test_half_an_installation_of_uv_is_not_taken_for_whole(
     monkeypatch.setenv("FAKE_PIP", "1")
     with pytest.raises(EnvironmentMissing, match="'uv' failed"):
         module._uv()
+    log = project / ".venvs" / "logs" / "uv.log"
+    log.write_text("the end of long ago\n", encoding="utf-8")
+    (project / ".venvs" / f"uv-{module.UV_VERSION}" / "lib").mkdir(parents=True)  # by whoever
     monkeypatch.setenv("FAKE_PIP", "0")
     assert module._uv() == project / ".venvs" / f"uv-{module.UV_VERSION}" / "bin" / "uv"
     assert module._uv().exists()
+    assert "long ago" not in log.read_text(encoding="utf-8")
     assert not any("venv" in call.split() for call in python_calls())
 
 
@@ -667,7 +671,11 @@ def test_pip_installs_where_it_is_told_whatever_its_user_prefers(monkeypatch: py
     """pip refuses ``--target`` beside ``--user``, and anything outside of a virtual environment where so configured."""
     monkeypatch.setenv("PIP_USER", "1")
     monkeypatch.setenv("PIP_REQUIRE_VIRTUALENV", "true")
-    assert [module._build_environment()[name] for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV")] == ["0", "0"]
+    for name in ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN"):
+        monkeypatch.setenv(name, "1")
+    told = {name: value for name, value in module._build_environment().items() if name.startswith("PIP_")}
+    assert {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}.items() <= told.items()
+    assert not {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_DRY_RUN"} & told.keys()
 
 
 def test_local_wheels_of_torch_come_first(uv: Uv, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ Two things stand between us and a plain ``vllm`` command:
   gate ended, however it ended) it stops the engine and every process that came of it. The engine gets
   ``GRACE`` seconds to stop by itself.
 
-With ``--held`` the engine imports what it needs and then waits for a line on standard input. Until then it neither
-looks at its model, which may still be being made, nor takes memory of a GPU, which another engine may still hold.
+With ``--held`` the engine imports what it needs and then waits for a line on standard input: its port, chosen so late
+lest another takes it. Until then it neither looks at its model, which may still be being made, nor takes memory of a
+GPU, which another engine may still hold.
 
 On a CPU, the engine's processes are forked from one that has already imported the engine while the API
 server imports it too: start-up is mostly imports, and vLLM would otherwise repeat them one after the other.
@@ -183,8 +184,9 @@ def main() -> int:
         _inspect_models_here()
     if held:
         importlib.import_module("vllm.entrypoints.cli.serve")
-        if not sys.stdin.readline():  # whoever held us has ended
+        if not (port := sys.stdin.readline().strip()):  # whoever held us has ended
             return 0
+        sys.argv[sys.argv.index("--port") + 1] = port
     from vllm.entrypoints.cli.main import main as vllm_main
 
     vllm_main()

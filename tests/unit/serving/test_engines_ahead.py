@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from serving_samples import make_turn
 
+from pipeline import processes
+from pipeline.errors import Interrupted, ServerError
 from pipeline.golden import GoldenSet
 from pipeline.progress import Silent
 from pipeline.serving.plan import EnginePlan
@@ -46,6 +48,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
 
     monkeypatch.setattr(Server, "start", noted)
     return servers
+
+
+@pytest.fixture
+def _reopened() -> Iterator[None]:
+    """Let processes be started again after a test has stopped all."""
+    yield
+    with processes.supervised():
+        pass
 
 
 def replay(store: Store, plan: EnginePlan, model: Path, ahead: Server | None) -> StageOutput:
@@ -88,7 +98,7 @@ def test_an_engine_that_is_not_needed_after_all_is_stopped(
     server = started[-1]
     assert replay(store, fake_plan(), tmp_path, engines.take("replay baseline")).reused
     assert len(started) == 2
-    assert not server.alive() and not server.held and logs(store) == []
+    assert not server.alive() and logs(store) == []
 
 
 @pytest.mark.parametrize("other", ["checkpoint", "plan"])
@@ -112,6 +122,47 @@ def test_what_nobody_took_is_dropped_and_nothing_starts_afterwards(
     assert not started[0].alive() and logs(store) == []
     engines.start("replay candidate", fake_plan(), tmp_path)
     assert len(started) == 1
+
+
+@pytest.mark.usefixtures("_reopened")
+@pytest.mark.parametrize("when", ["held", "taken", "about to serve"])
+def test_an_interruption_leaves_no_secret_in_the_log_of_an_engine(
+    when: str,
+    fake_plan: Plan,
+    store: Store,
+    engines: EnginesAhead,
+    started: list[Server],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise Interrupted("while it waited for another run")
+
+    engines.start("replay baseline", fake_plan(), tmp_path)
+    server = None if when == "held" else engines.take("replay baseline")
+    with started[0].log.open("a", encoding="utf-8") as log:
+        log.write("HF_TOKEN=hf_0123456789012345678901234567890123\n")
+    if when == "taken":
+        monkeypatch.setattr(store, "make", interrupted)
+    processes.stop_all()
+    if when == "held":
+        engines.drop()
+    else:
+        with pytest.raises(Interrupted):
+            replay(store, fake_plan(), tmp_path, server)
+    assert not started[0].alive()
+    assert [path for path in logs(store) if "hf_0123" in path.read_text(encoding="utf-8")] == []
+    assert bool(logs(store)) == (when == "about to serve")  # of what was to serve the log stays, as ever
+
+
+def test_nothing_is_left_of_an_engine_that_cannot_be_started(
+    fake_plan: Plan, store: Store, engines: EnginesAhead, tmp_path: Path
+) -> None:
+    with pytest.raises(ServerError, match="cannot be started"):
+        engines.start("replay baseline", replace(fake_plan(), python=Path("/no/such/python")), tmp_path)
+    assert logs(store) == []
+    assert engines.take("replay baseline") is None
+    assert processes._running == []
 
 
 def test_no_engine_is_started_for_a_replay_that_has_begun(
