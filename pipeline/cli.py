@@ -9,7 +9,6 @@ import gc
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
@@ -42,6 +41,7 @@ from pipeline.golden.commands import golden_app
 from pipeline.ladder import PAGE_FILE, climb, default_ladder
 from pipeline.options import Calibration, Combined, Explore, Golden, Load, Model, Policy, RecipeName, Serving
 from pipeline.planning import register as register_plan
+from pipeline.processes import Group
 from pipeline.program import complain, guard, interrupt, no_exit, open_standard_streams
 from pipeline.reporting import summary
 from pipeline.reporting.delivery import add_step_summary, failure_line, failure_markdown, result_line
@@ -357,15 +357,18 @@ def selftest_command(
 
 @app.command("doctor")
 def doctor_command() -> None:
-    """Say what this machine has: device, environments, where work and records are kept."""
+    """Say what this machine has: device, environments, where work and records are kept.
+
+    Ends with 30 where an environment is missing that every gate needs.
+    """
     console = _console()
     console.print(f"device        {'NVIDIA GPU' if has_gpu() else 'CPU (speed figures are not representative)'}")
     complete = True
-    for name in environments():
+    for name, environment in environments().items():
         try:
             state = f"ready ({python_of(name)})"
         except EnvironmentMissing as error:
-            complete = False
+            complete &= environment.optional
             state = f"{error.message}. {error.remedy}"
         console.print(f"{name:<13} {escape(state)}", highlight=False, soft_wrap=True)
     console.print(f"stage outputs {escape(str(Store().root))}", highlight=False, soft_wrap=True)
@@ -377,12 +380,12 @@ def doctor_command() -> None:
 @app.command("ui")
 def ui_command(port: Annotated[int, typer.Option("--port", min=1, max=65535)] = 5000) -> None:
     """Show MLflow's pages on 127.0.0.1 until Ctrl-C."""
+    command, settings = ui_server(port)
     _console().print(
         f"Starting MLflow, which takes up to a minute; then open {ui_address(port)}", highlight=False, soft_wrap=True
     )
-    command, settings = ui_server(port)
-    with contextlib.suppress(KeyboardInterrupt):  # the way to end it, not an accident
-        raise typer.Exit(subprocess.run(command, env=os.environ | settings, check=False).returncode)
+    with contextlib.suppress(KeyboardInterrupt), Group(command, env=os.environ | settings, stdout=None) as server:
+        raise typer.Exit(server.wait())  # Ctrl-C is the way to end it, not an accident
 
 
 def main() -> None:

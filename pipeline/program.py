@@ -59,6 +59,8 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     """Treat a request to end like Ctrl-C, once; cleaning up is not to be interrupted again."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.write(2, b"\ninterrupted: stopping what runs, which takes some seconds\n")
     raise KeyboardInterrupt
 
 

@@ -162,8 +162,8 @@ def verdicts(power: Sequence[Power]) -> list[str]:
             lines.append(f"{row.metric}: can decide its margin while no more than {clear[-1]:.0%} of the turns flip.")
         else:
             lines.append(
-                f"{row.metric}: cannot decide its margin of {row.margin:.0%} even if only {FLIP_RATES[0]:.0%} of the "
-                f"turns flip: {row.turns:,} turns of {_count(row.needed[0])} needed."
+                f"{row.metric}: cannot decide its margin of {100 * row.margin:g}% even if only {FLIP_RATES[0]:.0%} of "
+                f"the turns flip: {row.turns:,} turns of {_count(row.needed[0])} needed."
             )
     lines.append("Turns of one scenario count for less than turns of different scenarios: write more scenarios.")
     return lines

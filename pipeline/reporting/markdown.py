@@ -31,7 +31,7 @@ def summary_markdown(decision: Mapping[str, Any], run: RunFacts) -> str:
         *_bullets("Waived, which is no ACCEPT", list(run.waivers)),
         *_bullets("Why", [reason.text for reason in record.reasons]),
         *_bullets("What would change it", [record.to_change]),
-        *_bullets("Next step", [record.next_step]),
+        *_bullets("Next step", [words.next_step(record, run)]),
         *metric_table(record),
         *_bullets("General ability", general_lines(record.general)),
         *_bullets("Drift of next-token distributions", drift_summary(record.drift)),

@@ -149,7 +149,7 @@ def _acceptance(record: DecisionRecord, run: RunFacts) -> list[Line]:
     lines += [(f"Waiver, which is no ACCEPT: {escape(line)}", DECLARED) for line in run.waivers]
     lines += [
         (f"What would change it: {escape(record.to_change)}", known),
-        (f"Next step: {escape(record.next_step)}", ""),
+        (f"Next step: {escape(words.next_step(record, run))}", ""),
     ]
     return lines
 

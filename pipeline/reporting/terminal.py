@@ -53,7 +53,7 @@ def summary(decision: Mapping[str, Any], run: RunFacts) -> RenderableType:
         *(section("Waived, which is no ACCEPT", run.waivers) if run.waivers else ()),
         *section("Why", (_why(reason, record) for reason in record.reasons)),
         *section("What would change it", [record.to_change]),
-        *section("Next step", [typed(record.next_step)]),
+        *section("Next step", [typed(words.next_step(record, run))]),
         Text(),
         _metric_table(record),
         Text(

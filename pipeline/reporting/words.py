@@ -9,7 +9,8 @@ import math
 from collections.abc import Iterable
 
 from pipeline.errors import Verdict
-from pipeline.reporting.record import DecisionRecord, Finding, MetricRow, ResourceRow
+from pipeline.reporting.facts import RunFacts
+from pipeline.reporting.record import DecisionRecord, Finding, MetricRow, ResourceRow, WorstFlip
 
 NOT_KNOWN = "n/a"
 
@@ -243,11 +244,23 @@ def noise(record: DecisionRecord) -> list[str]:
 
 
 def worst_flips(record: DecisionRecord) -> list[str]:
-    """The lost turns to read first."""
-    return [
-        f"{flip.turn_id}{' (critical)' if flip.critical else ''}: {', '.join(flip.metrics)}"
-        for flip in record.worst_flips
-    ]
+    """The lost turns to read first. A critical one that the baseline fails on another metric is no critical loss."""
+
+    def mark(flip: WorstFlip) -> str:
+        if not flip.critical:
+            return ""
+        lost = flip.turn_id in record.critical.failed
+        return " (critical)" if lost else " (critical, but the baseline fails another metric of it)"
+
+    return [f"{flip.turn_id}{mark(flip)}: {', '.join(flip.metrics)}" for flip in record.worst_flips]
+
+
+def next_step(record: DecisionRecord, run: RunFacts) -> str:
+    """What to do next; where that is to diagnose the candidate, with the options that made it."""
+    command = run.command.replace("quant-gate run", "quant-gate diagnose", 1)
+    if not run.command.startswith("quant-gate run "):  # a comparison, which made no candidate
+        return record.next_step
+    return record.next_step.replace("`quant-gate diagnose`", f"`{command}`")
 
 
 def rollback(record: DecisionRecord) -> str:

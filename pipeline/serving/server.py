@@ -27,7 +27,7 @@ from pipeline.serving.clients import local_client
 from pipeline.serving.plan import LAUNCHER, SERVED_NAME, EnginePlan, setting_of
 
 PORT_TRIES = 3
-GRACE_S = 15.0
+GRACE_S = 5.0
 """Seconds that the launcher gives the engine to stop by itself."""
 STOP_S = 10.0
 """Seconds beyond the grace before the whole process group, the launcher with it, is killed."""

@@ -146,7 +146,7 @@ def run(
 
         def replayed(part: GoldenSet, repeat: int = 0, before: StageOutput | None = None) -> StageOutput:
             settings, drawn = repeat_settings(replay_settings, repeat), repeat_sampling(sampling, repeat)
-            name = f"{label} {repeat + 1}" if repeat else label
+            name = named(label, repeat)
             build = partial(
                 _replay, server, part, drawn, settings, repeat, before.path if before else None, shown, name
             )

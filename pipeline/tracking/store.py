@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import socket
 import ssl
 import sys
 import urllib.error
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import ModelError, SettingsError, StageError
+from pipeline.errors import ModelError, SettingsError, StageError, UsageError
 from pipeline.secrets import scrubbed
 from pipeline.settings import PROJECT_ROOT
 
@@ -56,8 +57,10 @@ def download_model_uri(uri: str, target: Path) -> Path:
     shown = without_password(registry)
     try:
         open_client(tracking_uri())
+        import mlflow
         from mlflow.artifacts import download_artifacts
 
+        mlflow.set_tracking_uri(tracking_uri())  # parts of MLflow ask for it, and would make a store where we stand
         root = Path(download_artifacts(uri, dst_path=str(target), tracking_uri=tracking_uri(), registry_uri=registry))
     except Exception as error:  # MLflow lets errors of its database, HTTP and storage libraries through
         text = scrubbed(" ".join(str(error).split()))
@@ -86,10 +89,17 @@ def ui_server(port: int) -> tuple[list[str], dict[str, str]]:
     hold its password.
 
     :raises SettingsError: ``MLFLOW_TRACKING_URI`` names a server, which has pages of its own.
+    :raises UsageError: the port is taken.
     """
     uri = tracking_uri()
     if uri.startswith(("http://", "https://")):
         raise SettingsError(f"{TRACKING_URI} is a server: {without_password(uri)}", "Open that address in a browser.")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does: one that has just ended may
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise UsageError(f"port {port}: {error.strerror}", "Choose another: `make ui PORT=5001`.") from error
     path = _database_path(uri)
     if path is not None and not path.exists():
         open_client(uri)  # a store made here is whole even when the server is stopped at once

@@ -19,6 +19,7 @@ from gate_fakes import DEAD_SERVER, write_golden, write_policy
 
 from pipeline import cli
 from pipeline.comparing import commands as comparing_commands
+from pipeline.environments import environments
 from pipeline.errors import EnvironmentMissing
 from pipeline.golden import commands as golden_commands
 from pipeline.settings import CONFIGS, PROJECT_ROOT
@@ -167,9 +168,12 @@ def test_doctor_says_what_is_there(ready: bool, end: End, monkeypatch: pytest.Mo
     def python_of(name: str) -> Path:
         if name == "quantize" and not ready:
             raise EnvironmentMissing("environment 'quantize' (.venvs/quantize) is missing", "Run `make setup`.")
+        if name == "autoawq":  # no fault of this machine
+            raise EnvironmentMissing("environment 'autoawq' is missing", "It is built when a recipe needs it.")
         return Path(f"envs/{name}[1]/python")
 
-    monkeypatch.setattr(cli, "environments", lambda: dict.fromkeys(("serve", "quantize")))
+    names = ("serve", "quantize", "autoawq")
+    monkeypatch.setattr(cli, "environments", lambda: {name: environments()[name] for name in names})
     monkeypatch.setattr(cli, "python_of", python_of)
     monkeypatch.setattr(cli, "has_gpu", lambda: False)
     done = end("doctor")
@@ -179,6 +183,7 @@ def test_doctor_says_what_is_there(ready: bool, end: End, monkeypatch: pytest.Mo
         "device CPU (speed figures are not representative)",
         "serve ready (envs/serve[1]/python)",
         f"quantize {'ready (envs/quantize[1]/python)' if ready else missing}",
+        "autoawq environment 'autoawq' is missing. It is built when a recipe needs it.",
         f"stage outputs {tmp_path / 'home'}",
         f"tracking {DEAD_SERVER}",
     ]

@@ -72,6 +72,26 @@ def test_a_waiting_thread_learns_that_it_should_not() -> None:
         go_on()
 
 
+def test_all_are_stopped_at_the_same_time() -> None:
+    """Each waits for the other to be stopped as well."""
+    meeting = threading.Barrier(2, timeout=30)
+    met = []
+
+    class Meeting:
+        def stop(self) -> None:
+            met.append(meeting.wait())
+
+    children = [Meeting(), Meeting()]
+    for child in children:
+        enrol(child)
+    stop_all()
+    for child in children:
+        leave(child)
+    with supervised():
+        pass
+    assert sorted(met) == [0, 1]
+
+
 def test_a_quiet_block_stops_nothing() -> None:
     child = Child()
     with supervised():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from gate_fakes import write_golden, write_policy
 from test_ladder import BAD, FakeLadder
 
 from evaluators.turn import Behaviour, Expectation, Reply, ToolCall, Turn
-from pipeline.errors import Interrupted, ModelError, ServerError, SettingsError, StageError
+from pipeline.errors import Interrupted, ModelError, ServerError, SettingsError, StageError, UsageError
 from pipeline.ladder import climb
 from pipeline.progress import Silent
 from pipeline.request import Request
@@ -508,9 +509,37 @@ def test_pages_of_a_remote_server_are_not_served_here(monkeypatch: pytest.Monkey
 def test_a_databases_password_is_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     address = "postgresql://me:secret@127.0.0.1/tracking"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-    command, settings = ui_server(5000)
+    command, settings = ui_server(_free_port())
     assert "secret" not in " ".join(command)
     assert settings["MLFLOW_BACKEND_STORE_URI"] == address  # the option's variable, by `mlflow server --help`
+
+
+def test_a_taken_port_of_the_pages_is_refused_with_the_way_out(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError, match=f"port {taken.getsockname()[1]}: Address already in use") as caught:
+            ui_server(taken.getsockname()[1])
+    assert caught.value.remedy == "Choose another: `make ui PORT=5001`."
+
+
+def test_fetching_a_model_leaves_no_store_where_it_is_asked_for(
+    registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own: MLflow remembers what it was told before."""
+    (tmp_path / "elsewhere").mkdir()
+    code = (
+        "import sys; from pathlib import Path; from pipeline.tracking import download_model_uri\n"
+        "try: download_model_uri('models:/shop@nobody', Path('here'))\n"
+        "except Exception as error: print(type(error).__name__)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
+    command = [sys.executable, "-c", code]
+    where = tmp_path / "elsewhere"
+    done = subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "ModelError\n"
+    assert not (where / "mlflow.db").exists() and not (where / "mlruns").exists()
 
 
 @pytest.fixture

@@ -39,6 +39,8 @@ from contextlib import suppress
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+TRACKER_S = 2.0
+"""Seconds that multiprocessing's resource tracker has to remove semaphores and shared memory of killed processes."""
 PRELOADED = ("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "vllm.model_executor.models.llama")
 
 _from_name = importlib.metadata.Distribution.from_name.__func__  # type: ignore[attr-defined]
@@ -96,11 +98,22 @@ def _descendants(root: int) -> list[int]:
     return found
 
 
+def _tracks_resources(process: int) -> bool:
+    """Whether it is multiprocessing's tracker, which ends by itself and removes what those left that it served."""
+    try:
+        return b"resource_tracker" in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
 def _end_descendants() -> None:
     """Kill whatever is left below this process, and wait until nothing is."""
+    deadline = time.monotonic() + TRACKER_S
     while True:
         left = _descendants(os.getpid())
         for process in left:
+            if time.monotonic() < deadline and _tracks_resources(process):
+                continue
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         with suppress(ChildProcessError):

@@ -157,6 +157,30 @@ def test_what_would_change_the_verdict_and_the_worst_flips_are_told(render: Call
 
 
 @pytest.mark.parametrize("render", [summary_text, summary_markdown])
+def test_a_critical_turn_that_the_baseline_fails_elsewhere_is_no_critical_loss(render: Callable[..., str]) -> None:
+    made = sample(Verdict.REJECT)
+    first = made.decision["worst_flips"][0]["turn_id"]
+    made.decision["critical"]["failed"].remove(first)
+    text = " ".join(render(made.decision, made.run).replace("\\", "").split())
+    assert f"{first} (critical, but the baseline fails another metric of it): policy_adherence" in text
+
+
+@pytest.mark.parametrize("render", [summary_text, summary_markdown])
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("quant-gate run --model m --recipe int4-rtn --load", "quant-gate diagnose --model m --recipe int4-rtn --load"),
+        ("quant-gate compare --baseline a --candidate b", "quant-gate diagnose"),
+    ],
+)
+def test_to_diagnose_takes_the_options_of_the_run(command: str, told: str, render: Callable[..., str]) -> None:
+    made = sample(Verdict.REJECT)
+    made.decision["next_step"] = "Ask `quant-gate diagnose`, or not."
+    text = " ".join(render(made.decision, replace(made.run, command=command)).replace("\\", "").split())
+    assert f"{told}`, or not." in text
+
+
+@pytest.mark.parametrize("render", [summary_text, summary_markdown])
 def test_the_noise_floor_is_set_against_the_candidates_flips(render: Callable[..., str]) -> None:
     made = sample(Verdict.REJECT)
     row = next(r for r in made.decision["metrics"] if r["metric"] == "tool_call_correct")
