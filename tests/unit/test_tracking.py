@@ -527,11 +527,13 @@ def test_a_taken_port_of_the_pages_is_refused_with_the_way_out(uri: str, monkeyp
 def test_fetching_a_model_leaves_no_store_where_it_is_asked_for(
     registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process of its own: MLflow remembers what it was told before."""
+    """In a process of its own, as MLflow remembers what it was told before; with the project's own store."""
     (tmp_path / "elsewhere").mkdir()
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
     code = (
-        "import sys; from pathlib import Path; from pipeline.tracking import download_model_uri\n"
-        "try: download_model_uri('models:/shop@nobody', Path('here'))\n"
+        "from pathlib import Path; from pipeline.tracking import store\n"
+        f"store.tracking_uri = lambda: {registry!r}\n"
+        "try: store.download_model_uri('models:/shop@nobody', Path('here'))\n"
         "except Exception as error: print(type(error).__name__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(PROJECT_ROOT)}
