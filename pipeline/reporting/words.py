@@ -109,13 +109,17 @@ def confidence(record: DecisionRecord) -> str:
     return f"{100 * record.confidence:g} %"
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def tested(record: DecisionRecord) -> str:
     """What was tested, in a sentence."""
     golden = record.golden_set
     if not record.replayed:
         return (
-            f"Nothing: the run ended before {golden.turns} turns in {golden.scenarios} scenarios of golden set "
-            f"{golden.name} were replayed."
+            f"Nothing was replayed: the run ended before. Golden set {golden.name} has {_count(golden.turns, 'turn')} "
+            f"in {_count(golden.scenarios, 'scenario')}."
         )
     return (
         f"{golden.turns} turns of {golden.transcripts} support conversations in {golden.scenarios} scenarios, "

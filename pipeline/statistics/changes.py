@@ -27,7 +27,7 @@ def what_would_change(reasons: Sequence[Reason], metrics: Sequence[MetricResult]
         return "No number of flips: it is the comparison that cannot be relied on."
     gating = [m for m in metrics if m.gating]
     if not any(m.n for m in gating):
-        return "Nothing was measured that could have come out otherwise."
+        return "Nothing: no turn was measured."
     if verdict is Verdict.ACCEPT:
         return " ".join(_to_lose(gating, verdict) + _critical(critical))
     results = {m.metric: m for m in gating}

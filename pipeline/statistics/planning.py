@@ -155,7 +155,7 @@ def underpowered_reasons(plan: PowerPlan) -> list[Reason]:
         needed = f"{row.needed} turns are needed" if row.needed else "no number of turns clears that"
         text = (
             f"{row.metric}: with {row.turns} turns in {row.scenarios} scenarios, of which {percent(row.flip_rate)} are "
-            f"assumed to flip, a loss beyond {percent(row.detectable)} can be ruled out; the margin is "
+            f"assumed to flip, no loss below {percent(row.detectable)} can be ruled out; the margin is "
             f"{percent(row.margin)}: {needed}."
         )
         figures: dict[str, float | int | str] = {

@@ -279,7 +279,7 @@ def test_text_contrast_meets_wcag_aa(scheme: str) -> None:
 def test_a_run_that_replayed_nothing_makes_a_page_that_claims_nothing() -> None:
     page = Page(unmeasured().page())
     text = " ".join(page.text.split())
-    assert "Nothing: the run ended before" in text
+    assert "Nothing was replayed: the run ended before" in text
     assert "none was made" in text
     assert "No turn flipped." in text
     assert "gave no usable answer" not in text

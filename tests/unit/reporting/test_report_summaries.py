@@ -194,7 +194,7 @@ def test_the_noise_floor_is_set_against_the_candidates_flips(render: Callable[..
 def test_a_run_that_replayed_nothing_claims_nothing(render: Callable[..., str]) -> None:
     made = unmeasured()
     text = " ".join(render(made.decision, made.run).split())
-    assert "Nothing: the run ended before" in text
+    assert "Nothing was replayed: the run ended before" in text
     assert "nothing was measured" in text
     assert "gave no usable answer" not in text
     assert "answered by both builds" not in text
