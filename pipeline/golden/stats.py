@@ -147,7 +147,7 @@ def _power_table(power: Sequence[Power]) -> Table:
             Text(f"{least:.1%} ({_count(needed)})", "green" if least <= row.margin else "red")
             for least, needed in zip(row.detectable, row.needed, strict=True)
         ]
-        table.add_row(row.metric, f"{row.turns:,}", f"{row.scenarios:,}", f"{row.margin:.0%}", *cells)
+        table.add_row(row.metric, f"{row.turns:,}", f"{row.scenarios:,}", f"{100 * row.margin:g}%", *cells)
     return table
 
 

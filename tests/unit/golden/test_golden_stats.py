@@ -8,7 +8,7 @@ from rich.console import Console
 from pipeline.errors import GoldenSetError
 from pipeline.golden import load
 from pipeline.golden.show import show
-from pipeline.golden.stats import stats, stats_view, verdicts
+from pipeline.golden.stats import Power, stats, stats_view, verdicts
 from pipeline.settings import GateSettings, MetricPolicy
 
 
@@ -104,3 +104,9 @@ def test_an_unknown_transcript_names_the_nearest(golden):
     with pytest.raises(GoldenSetError) as caught:
         show(golden, "VASE")
     assert caught.value.remedy == "There are: broken-vase."
+
+
+@pytest.mark.parametrize(("margin", "told"), [(0.015, "1.5%"), (0.0125, "1.25%"), (0.07, "7%")])
+def test_a_margin_is_told_as_it_stands_in_the_policy(margin: float, told: str) -> None:
+    row = Power("m", gating=True, turns=2, scenarios=1, margin=margin, detectable=(1.0, 1.0, 1.0), needed=(9, 9, 9))
+    assert verdicts([row])[0].startswith(f"m: cannot decide its margin of {told} even if")
