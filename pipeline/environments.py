@@ -332,7 +332,7 @@ def _make_current(environment: Environment, progress: Progress) -> None:
         progress.say("setup", f"{environment.name} is ready")
 
 
-def _install(install: list[str | Path], pins: list[str | Path], site: _Site, *, wants_torch: bool) -> None:
+def _install(environment: Environment, install: list[str | Path], site: _Site, uv: Path) -> None:
     """Install what is pinned: from uv's cache alone where it has all of it, else from the index.
 
     The pins are exact, so both give the same. uv would ask the index for each package even so, which takes seconds
@@ -340,7 +340,11 @@ def _install(install: list[str | Path], pins: list[str | Path], site: _Site, *, 
 
     :raises EnvironmentMissing: neither can be done.
     """
-    uv = Path(install[0])
+    pins: list[str | Path] = ["-r", environment.pins]
+    wants_torch = False
+    if environment.overrides:
+        pins += ["--override", environment.overrides]
+        wants_torch = not has_gpu()
     kept = _torch_source(uv, site, "--offline") if wants_torch else []
     if kept is not None and site.tried([*install, "--offline", *pins, *kept]) == 0:
         return
@@ -358,10 +362,7 @@ def _build(environment: Environment, site: _Site, uv: Path) -> None:
     shutil.rmtree(environment.directory, ignore_errors=True)
     site.run([uv, "venv", "-q", "--python", BASE_PYTHON, environment.directory])
     install: list[str | Path] = [uv, "pip", "install", "-q", "--python", environment.python]
-    pins: list[str | Path] = ["-r", environment.pins]
-    if environment.overrides:
-        pins += ["--override", environment.overrides]
-    _install(install, pins, site, wants_torch=environment.overrides is not None and not has_gpu())
+    _install(environment, install, site, uv)
     for project in environment.projects:
         editable = ["-e"] if environment.editable else []
         # With the pinned setuptools of the environment itself, not a newest one in another made for the purpose.

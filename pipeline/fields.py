@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 
-def remedy(model: type[BaseModel], error: ValidationError) -> str:
+def remedy_for(model: type[BaseModel], error: ValidationError) -> str:
     """Names the fields that there are where the first unknown one stands, else where the first fault is."""
     faults = error.errors()
     unknown = [fault for fault in faults if fault["type"] == "extra_forbidden"]

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 import evaluators
 from pipeline.errors import RecipeError, SettingsError
-from pipeline.fields import remedy
+from pipeline.fields import remedy_for
 from pipeline.secrets import find_secret
 from pipeline.yaml_nodes import compose, line_of, repeated, values
 
@@ -358,18 +358,18 @@ def _load(path: Path, model: type[SettingsT]) -> tuple[SettingsT, yaml.Node | No
         return model.model_validate({} if data is None else data), node
     except ValidationError as error:
         faults: list[Fault] = [(fault["loc"], fault["msg"] + _number_hint(fault["input"])) for fault in error.errors()]
-        raise _refusal(path, node, faults, remedy(model, error)) from error
+        raise _refusal(path, node, faults, remedy_for(model, error)) from error
 
 
 Fault = tuple[tuple[int | str, ...], str]
 
 
-def _refusal(path: Path, node: yaml.Node | None, faults: list[Fault], mending: str) -> SettingsError:
+def _refusal(path: Path, node: yaml.Node | None, faults: list[Fault], remedy: str) -> SettingsError:
     lines = []
     for location, text in faults[:_FAULTS_SHOWN]:  # to find a line is to read the document
         field = ".".join(map(str, location)) or "(whole file)"
         lines.append(f"{path}:{line_of(node, location)}: {field}: {text}")
-    return SettingsError(_listed(lines, len(faults)), mending)
+    return SettingsError(_listed(lines, len(faults)), remedy)
 
 
 def _listed(lines: list[str], count: int = 0) -> str:

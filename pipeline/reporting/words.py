@@ -261,10 +261,10 @@ def worst_flips(record: DecisionRecord) -> list[str]:
 
 def next_step(record: DecisionRecord, run: RunFacts) -> str:
     """What to do next; where that is to diagnose the candidate, with the options that made it."""
-    command = run.command.replace("quant-gate run", "quant-gate diagnose", 1)
     if not run.command.startswith("quant-gate run "):  # a comparison, which made no candidate
         return record.next_step
-    return record.next_step.replace("`quant-gate diagnose`", f"`{command}`")
+    options = run.command.removeprefix("quant-gate run")
+    return record.next_step.replace("`quant-gate diagnose`", f"`quant-gate diagnose{options}`")
 
 
 def rollback(record: DecisionRecord) -> str:

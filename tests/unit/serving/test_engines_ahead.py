@@ -50,14 +50,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
     return servers
 
 
-@pytest.fixture
-def _reopened() -> Iterator[None]:
-    """Let processes be started again after a test has stopped all."""
-    yield
-    with processes.supervised():
-        pass
-
-
 def replay(store: Store, plan: EnginePlan, model: Path, ahead: Server | None) -> StageOutput:
     (output,) = serve_replay.run(
         store,
@@ -124,7 +116,6 @@ def test_what_nobody_took_is_dropped_and_nothing_starts_afterwards(
     assert len(started) == 1
 
 
-@pytest.mark.usefixtures("_reopened")
 @pytest.mark.parametrize("when", ["held", "taken", "about to serve"])
 def test_an_interruption_leaves_no_secret_in_the_log_of_an_engine(
     when: str,

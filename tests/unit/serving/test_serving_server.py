@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -232,15 +232,6 @@ def test_check_raises_once_the_engine_is_dead(fake_plan: Plan, tmp_path: Path) -
             server.check()
 
 
-@pytest.fixture
-def _reopened() -> Iterator[None]:
-    """Let processes be started again after a test has stopped all."""
-    yield
-    with processes.supervised():
-        pass
-
-
-@pytest.mark.usefixtures("_reopened")
 def test_stopping_from_another_thread_interrupts_the_start(fake_plan: Plan, tmp_path: Path) -> None:
     server = Server(fake_plan("never_ready"), tmp_path, tmp_path / "log")
     stopper = threading.Timer(0.5, processes.stop_all)  # knows the server because it enrolled itself
@@ -260,43 +251,29 @@ from pipeline.serving.plan import EnginePlan
 from pipeline.serving.server import Server
 import time
 plan = EnginePlan("vllm", "9.9.9", "cpu", "none", (), {environment!r}, None, Path(sys.executable), "fake", 1, 60, False)
-with Server(plan, Path({model!r}), Path({log!r})):
-    print("ready", flush=True)
-    time.sleep(600)
+server = Server(plan, Path({model!r}), Path({log!r}))
+server.start(held={held})
+if not {held}:
+    server.wait()
+print("ready", flush=True)
+time.sleep(600)
 """
 
 
-HELD = CHILD.replace("with Server(", "Server(").replace("):\n    print", ").start(held=True)\nif True:\n    print")
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_no_held_engine_outlives_a_killed_gate(fake_plan: Plan, tmp_path: Path, how: signal.Signals) -> None:
-    plan = fake_plan()
-    code = HELD.format(environment=dict(plan.environment), model=str(tmp_path), log=str(tmp_path / "log"))
+@pytest.mark.parametrize("held", [False, True])
+def test_no_process_outlives_a_killed_gate(fake_plan: Plan, tmp_path: Path, held: bool, how: signal.Signals) -> None:
+    """Supervisor and engine, and what a working engine started."""
+    environment, log = dict(fake_plan("children").environment), tmp_path / "log"
+    code = CHILD.format(environment=environment, model=str(tmp_path), log=str(log), held=held)
     root = Path(module.__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parent}"}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as gate:
+    ours = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parent}"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=ours) as gate:
         assert gate.stdout is not None
         assert gate.stdout.readline() == b"ready\n"
-        until(lambda: "imported" in (tmp_path / "log").read_text())
+        until(lambda: "imported" in log.read_text() if held else len(below(gate.pid)) == 4)
         ids = below(gate.pid)
-        assert len(ids) == 2
-        gate.send_signal(how)
-        gate.wait()
-        assert gone(ids)
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_no_process_outlives_a_killed_gate(fake_plan: Plan, tmp_path: Path, how: signal.Signals) -> None:
-    plan = fake_plan("children")
-    code = CHILD.format(environment=dict(plan.environment), model=str(tmp_path), log=str(tmp_path / "log"))
-    root = Path(module.__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root}:{Path(__file__).parent}"}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment) as gate:
-        assert gate.stdout is not None
-        assert gate.stdout.readline() == b"ready\n"
-        until(lambda: len(below(gate.pid)) == 4)
-        ids = below(gate.pid)
+        assert len(ids) == (2 if held else 4)
         gate.send_signal(how)
         gate.wait()
         assert gone(ids)
