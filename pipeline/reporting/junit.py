@@ -58,7 +58,7 @@ def junit_xml(
     record = read_record(decision)
     root = ET.Element("testsuites", name=visible(f"quant-gate: {run.recipe} of {run.model}"))
     suites = {
-        "gate": [_verdict(record)],
+        "gate": [_verdict(record, run)],
         "metrics": [_metric(row, record) for row in record.metrics],
         "slices": list(_slices(record)),
         "general_ability": [
@@ -124,9 +124,9 @@ def _result(verdict: Verdict | None) -> Result:
     return "error" if verdict in (Verdict.INVALID, None) else "failure"
 
 
-def _verdict(record: DecisionRecord) -> Case:
+def _verdict(record: DecisionRecord, run: RunFacts) -> Case:
     lines = [reason.text for reason in record.reasons]
-    lines += [f"Next step: {record.next_step}", f"What would change it: {record.to_change}"]
+    lines += [f"Next step: {words.next_step(record, run)}", f"What would change it: {record.to_change}"]
     headline = f"{record.verdict.value}: {words.headline(record)}"
     return Case("verdict", _result(record.verdict), record.verdict.value, headline, "\n".join(lines))
 

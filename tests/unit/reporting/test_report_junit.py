@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,10 @@ def test_hostile_text_stays_text() -> None:
     case = read(rendered(made, reasons=reasons))["gate/verdict"]
     shown = case.result[0].text.splitlines()[0]
     assert shown == 'a]]>b <failure/> & "c" ⟨U+0000⟩⟨U+001B⟩[31m ⟨U+D800⟩ ⟨U+202E⟩ d'
+
+
+def test_to_diagnose_takes_the_options_of_the_run() -> None:
+    made = sample(Verdict.REJECT)
+    made = replace(made, run=replace(made.run, command="quant-gate run --model m --recipe int4-rtn"))
+    xml = rendered(made, next_step="Ask `quant-gate diagnose`.").decode("utf-8")
+    assert "Next step: Ask `quant-gate diagnose --model m --recipe int4-rtn`." in xml
