@@ -116,13 +116,14 @@ def test_a_held_engine_imports_and_does_no_more_until_it_is_waited_for(fake_plan
         assert server.held and server.alive()
         time.sleep(0.2)
         assert "non-default args" not in server.log.read_text()
-        released, port = time.monotonic(), server.port
+        released, port, process = time.monotonic(), server.port, server._process
         with socket.socket() as taken:  # by another meanwhile
             taken.bind(("127.0.0.1", port))
             taken.listen()
             server.__enter__()
         with server:
             assert not server.held and server.port != port
+            assert server._process is process  # not one that was started instead
             server.check()
             assert server.seconds_to_start <= time.monotonic() - released
             assert server.facts()["version"] == "9.9.9"
